@@ -1,0 +1,66 @@
+// What the trainer, evaluation, generation and export know of a model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/models/model_config.h"
+#include "core/nn/forward_context.h"
+#include "core/nn/parameter_store.h"
+
+namespace longhaul {
+
+/// Sums over the valid targets of one slot. The trainer divides by the valid tokens of the whole global batch.
+struct LossSums {
+  Variable objective;         ///< one element: sum of what is trained (smoothing, z-loss included); differentiable
+  double cross_entropy = 0;   ///< sum of unsmoothed cross-entropy
+  int64_t valid_targets = 0;
+};
+
+/// Floating-point operations of one layer kind for one token at context length T, forward pass. Backward counts twice.
+struct LayerFlops {
+  std::string layer;      ///< "attention projections", "attention scores", "feed-forward", "head", ...
+  double per_token = 0;   ///< multiply and add count as two
+};
+
+/// Keys and values (and later recurrent states) of the tokens seen so far by a batch of sequences.
+class DecodeState {
+ public:
+  virtual ~DecodeState() = default;
+  virtual int64_t length() const = 0;  ///< tokens seen
+};
+
+class LanguageModel {
+ public:
+  virtual ~LanguageModel() = default;
+  const ModelConfig& config() const { return config_; }
+  ParameterStore& parameters() { return parameters_; }
+  const ParameterStore& parameters() const { return parameters_; }
+
+  /// Hidden states [B * T, d_model] after the final norm.
+  virtual Variable hidden(ForwardContext& context) = 0;
+  /// The [vocabulary, d_model] output matrix (tied or not).
+  virtual Variable output_weight() const = 0;
+  /// hidden + fused linear cross-entropy over context.batch.targets.
+  LossSums loss(ForwardContext& context);
+  /// Logits [rows, vocabulary] of given hidden rows: evaluation dumps and generation.
+  Tensor logits(const Tensor& hidden_rows) const;
+
+  /// Incremental decoding: `ids` i32 [B, n] are appended to every sequence; returns logits [B, vocabulary] of the last one.
+  virtual std::unique_ptr<DecodeState> make_decode_state(int64_t batch, int64_t max_length) const = 0;
+  virtual Tensor decode(DecodeState& state, const Tensor& ids) = 0;
+
+  virtual std::vector<LayerFlops> flops(int64_t context_length) const = 0;
+
+ protected:
+  LanguageModel(ModelConfig config, DType dtype) : config_(std::move(config)), parameters_(dtype) {}
+  ModelConfig config_;
+  ParameterStore parameters_;
+};
+
+/// Builds the model `config.family` names, parameters laid out and initialised from `seed`. user_error for an inconsistent
+/// configuration (heads not dividing d_model, ...), naming the key.
+std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, uint64_t seed, DType dtype = DType::f32);
+
+}  // namespace longhaul

@@ -1,0 +1,19 @@
+// What a module's forward pass needs besides its input.
+#pragma once
+
+#include "core/autograd/tape.h"
+#include "core/nn/batch.h"
+#include "kernels/philox.h"
+
+namespace longhaul {
+
+struct ForwardContext {
+  Tape& tape;
+  const Batch& batch;
+  bool training = false;       ///< dropout is active
+  uint64_t seed = 0;           ///< run seed: key of dropout masks
+  uint64_t step = 0;           ///< optimizer step: likewise
+  kernels::RandomKey random_key(uint32_t layer) const { return {seed, step, layer}; }
+};
+
+}  // namespace longhaul

@@ -1,0 +1,35 @@
+// Causal softmax attention, tiled with online softmax: O(T) memory forward and backward (Dao et al. 2022, FlashAttention;
+// Milakov & Gimelshein 2018 for the online softmax). Documents packed in one row never see each other.
+#pragma once
+
+#include "kernels/device.h"
+
+namespace longhaul::kernels {
+
+/// Sizes and strides of one attention call. Token (b, t) of q lies at q + (b * query_length + t) * q_stride, head h at
+/// + h * head_size; k and v likewise over key_length with kv_stride and key_heads heads (grouped-query attention:
+/// query head h reads key head h * key_heads / query_heads). out and dout use out_stride.
+/// Query t sits at key position key_length - query_length + t (training: the lengths are equal; decoding: the queries are
+/// the last ones). In training the walk goes document by document, with tiles counted from the document's start, so that a
+/// packed document gets the same bits as one alone.
+struct AttentionShape {
+  int64_t batch = 0, query_length = 0, key_length = 0;
+  int64_t query_heads = 0, key_heads = 0, head_size = 0;
+  int64_t q_stride = 0, kv_stride = 0, out_stride = 0;
+  double scale = 1;  ///< usually 1 / sqrt(head_size)
+};
+
+/// out: attention output; lse [batch, query_heads, query_length]: log-sum-exp of each row's scaled scores (-inf where a
+/// query sees no key; its output is exactly 0). document_start [batch, query_length]: first key position each query may
+/// see, non-decreasing along a row; null: 0 everywhere.
+template <typename T>
+void attention_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* document_start,
+                       const AttentionShape& shape);
+
+/// Overwrites dq, dk, dv (layout and strides of q, k, v). delta [batch, query_heads, query_length] is scratch.
+/// Needs query_length == key_length. The result does not depend on the number of threads.
+template <typename T>
+void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
+                        const T* k, const T* v, const int32_t* document_start, const AttentionShape& shape);
+
+}  // namespace longhaul::kernels

@@ -1,0 +1,22 @@
+// General matrix product, the one place that calls BLAS (cpu/) or cuBLASLt (cuda/).
+#pragma once
+
+#include "kernels/device.h"
+
+namespace longhaul::kernels {
+
+/// One operand: row-major, `stride` elements between rows; `transposed` means the stored matrix is used as its transpose.
+template <typename T>
+struct MatrixOperand {
+  const T* data;
+  int64_t stride;
+  bool transposed = false;
+};
+
+/// C [m, n] = alpha * op(A) [m, k] * op(B) [k, n] + beta * C. beta 0 never reads C. Any of m, n, k may be 0.
+/// Source: BLAS level 3 GEMM, row-major.
+template <typename T>
+void matmul(Cpu, T* c, int64_t c_stride, MatrixOperand<T> a, MatrixOperand<T> b, int64_t m, int64_t n, int64_t k, T alpha,
+            T beta);
+
+}  // namespace longhaul::kernels
