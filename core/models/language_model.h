@@ -13,22 +13,25 @@ namespace longhaul {
 
 /// Sums over the valid targets of one slot. The trainer divides by the valid tokens of the whole global batch.
 struct LossSums {
-  Variable objective;         ///< one element: sum of what is trained (smoothing, z-loss included); differentiable
-  double cross_entropy = 0;   ///< sum of unsmoothed cross-entropy
+  Variable objective;        ///< one element: sum of what is trained (smoothing, z-loss included); differentiable
+  double cross_entropy = 0;  ///< sum of unsmoothed cross-entropy
   int64_t valid_targets = 0;
 };
 
 /// Floating-point operations of one layer kind for one token at context length T, forward pass. Backward counts twice.
 struct LayerFlops {
-  std::string layer;      ///< "attention projections", "attention scores", "feed-forward", "head", ...
-  double per_token = 0;   ///< multiply and add count as two
+  std::string layer;     ///< "attention projections", "attention scores", "feed-forward", "head", ...
+  double per_token = 0;  ///< multiply and add count as two
 };
 
-/// Keys and values (and later recurrent states) of the tokens seen so far by a batch of sequences.
+/// Keys and values (and later recurrent states) of the tokens seen so far by a batch of sequences, each with its own
+/// length.
 class DecodeState {
  public:
   virtual ~DecodeState() = default;
-  virtual int64_t length() const = 0;  ///< tokens seen
+  virtual int64_t sequences() const = 0;
+  virtual int64_t length(int64_t sequence) const = 0;  ///< tokens seen since the start or the last clear()
+  virtual void clear(int64_t sequence) = 0;            ///< forget one sequence
 };
 
 class LanguageModel {
@@ -47,10 +50,13 @@ class LanguageModel {
   /// Logits [rows, vocabulary] of given hidden rows: evaluation dumps and generation.
   Tensor logits(const Tensor& hidden_rows) const;
 
-  /// Incremental decoding: `ids` i32 [B, n] are appended to every sequence; returns logits [B, vocabulary] of the last one.
-  virtual std::unique_ptr<DecodeState> make_decode_state(int64_t batch, int64_t max_length) const = 0;
-  virtual Tensor decode(DecodeState& state, const Tensor& ids) = 0;
+  /// Incremental decoding of `sequences` sequences of at most `max_length` <= context_length tokens each.
+  virtual std::unique_ptr<DecodeState> make_decode_state(int64_t sequences, int64_t max_length) const = 0;
+  /// Appends ids[b] (any number, also none) to sequence b; returns logits [sequences, vocabulary] after its last token,
+  /// rows of zeros for sequences that were given nothing. user_error for ids outside the vocabulary or a full state.
+  virtual Tensor decode(DecodeState& state, const std::vector<std::vector<int32_t>>& ids) const = 0;
 
+  /// Attention scores are counted causally: query t of a row reads t + 1 keys, (T + 1) / 2 on average.
   virtual std::vector<LayerFlops> flops(int64_t context_length) const = 0;
 
  protected:
@@ -59,8 +65,11 @@ class LanguageModel {
   ParameterStore parameters_;
 };
 
-/// Builds the model `config.family` names, parameters laid out and initialised from `seed`. user_error for an inconsistent
-/// configuration (heads not dividing d_model, ...), naming the key.
+/// Builds the model `config.family` names, parameters laid out and initialised from `seed`. user_error for an
+/// inconsistent configuration (heads not dividing d_model, ...), naming the key.
 std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, uint64_t seed, DType dtype = DType::f32);
+
+/// Number of parameters of the model `config` describes, from shapes alone: no values are allocated.
+int64_t count_parameters(const ModelConfig& config);
 
 }  // namespace longhaul
