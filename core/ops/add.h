@@ -1,0 +1,12 @@
+// Element-by-element sum: the residual connection.
+#pragma once
+
+#include "core/autograd/tape.h"
+
+namespace longhaul::ops {
+
+/// a + b, equal shapes. The backward pass copies nothing: both inputs share the gradient of the output until one of
+/// them receives another contribution.
+Variable add(Tape& tape, const Variable& a, const Variable& b);
+
+}  // namespace longhaul::ops

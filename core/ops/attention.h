@@ -1,0 +1,23 @@
+// Causal multi-head attention over packed documents, with rotary positions inside.
+#pragma once
+
+#include "core/autograd/tape.h"
+#include "core/nn/batch.h"
+
+namespace longhaul::ops {
+
+struct AttentionOptions {
+  int64_t query_heads = 0;
+  int64_t key_heads = 0;  ///< divides query_heads (grouped-query attention, Ainslie et al. 2023)
+  int64_t head_size = 0;
+  Tensor rope_table;  ///< [positions, head_size] from kernels::rope_table, dtype of qkv; undefined: no RoPE
+};
+
+/// qkv [B * T, (query_heads + 2 key_heads) * head_size]: in each row all query heads, then key heads, then value heads.
+/// Returns [B * T, query_heads * head_size]: softmax(q k^T / sqrt(head_size)) v, causal, inside documents only. q and k
+/// are rotated here, at batch.positions. Kept for the backward pass: the rotated qkv, the output and one number per row
+/// and head. internal_error "attention: ..." with both shapes when they disagree; user_error when a position is beyond
+/// the table.
+Variable attention(Tape& tape, const Variable& qkv, const Batch& batch, const AttentionOptions& options);
+
+}  // namespace longhaul::ops
