@@ -1,0 +1,82 @@
+// AdamW with its state sharded over the ranks (ZeRO stage 1, Rajbhandari et al. 2020): every rank updates the blocks it
+// owns, then the new values are gathered. The result does not depend on the number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/comm/communicator.h"
+#include "core/nn/parameter_store.h"
+#include "core/optim/adamw.h"
+#include "parallel/shard_layout.h"
+#include "parallel/tensor_slice.h"
+
+namespace longhaul {
+
+/// Gradient norms (2-norm) after scaling. Not finite when any gradient is not; the same on every rank.
+struct GradientNorms {
+  double total = 0;
+  std::vector<double> per_tensor;  ///< by index into ParameterStore::parameters()
+};
+
+struct ShardedOptimizerOptions {
+  AdamWSettings adamw;
+  double ema_decay = 0;  ///< per update; 0: no average is kept. Must lie in [0, 1).
+};
+
+class ShardedOptimizer {
+ public:
+  /// `store` is initialised (values equal on all ranks). State: m and v, an f32 master copy when the store holds bf16,
+  /// and the average when asked for; f32 (f64 for a store in f64), own blocks only. All must outlive the optimizer.
+  ShardedOptimizer(ParameterStore& store, const ShardLayout& layout, Communicator& group,
+                   const ShardedOptimizerOptions& options);
+
+  /// Norms of scale * gradient, where `gradients` is what GradientReducer::finish() returned. Collective. Sums of
+  /// squares per block in double, added in block order.
+  GradientNorms gradient_norms(const Tensor& gradients, double scale);
+  /// One AdamW update with gradient gradient_scale * gradients, then the gather of the new values. Collective. Whether
+  /// to call it at all (non-finite norm, spike) is the trainer's decision, taken alike on all ranks from
+  /// gradient_norms().
+  void update(const Tensor& gradients, double learning_rate, double gradient_scale);
+  /// Updates done so far: the t of the bias corrections.
+  int64_t updates() const { return updates_; }
+
+  /// This rank's part of the training state: kinds "parameter", "adam_m", "adam_v", "master" (bf16 stores), "ema".
+  std::vector<TensorSlice> state();
+  /// Restores: `fill` writes the elements of every slice of state(); then the values are gathered. Collective, except
+  /// for what `fill` throws, which becomes every rank's error.
+  void load(int64_t updates, const std::function<void(const TensorSlice&)>& fill);
+  /// After the store's values were replaced from outside (imported weights): master copy and average start from them,
+  /// moments from zero.
+  void restart_from_values();
+
+  bool has_average() const { return options_.ema_decay > 0; }
+  /// Exchanges values and average on all ranks, for evaluation; a second call puts everything back bit for bit.
+  /// Collective. update() and state() in between are an internal_error. No extra memory.
+  void swap_average();
+
+  /// One line per parameter: name, shape, "decay" or "no decay". Printed at start and stored in checkpoints.
+  std::string decay_list() const;
+  /// One line: where master weights live, types and bytes of the state on this rank.
+  std::string description() const;
+
+ private:
+  struct OwnedPiece;  ///< a run of one parameter's elements
+  template <typename T>
+  void update_bucket(int64_t bucket, const Tensor& gradients, const kernels::AdamWStep& decayed,
+                     const kernels::AdamWStep& plain);
+  void add_slices(const std::string& kind, const Tensor& state, bool flat, std::vector<TensorSlice>& slices);
+
+  ParameterStore& store_;
+  const ShardLayout& layout_;
+  Communicator& group_;
+  ShardedOptimizerOptions options_;
+  std::vector<std::vector<OwnedPiece>> pieces_;  ///< by bucket
+  Tensor m_, v_, master_, average_;              ///< own elements, end to end
+  int64_t updates_ = 0;
+  bool swapped_ = false;
+};
+
+}  // namespace longhaul
