@@ -24,8 +24,7 @@ class AgreedError : public Error {
 
 /// Runs `action` on every rank, then agrees: if it threw on any rank, every rank throws an AgreedError with the message
 /// (and fault) of the lowest failing rank, prefixed by "rank N: " when the group has several. Collective. `action` must
-/// not itself communicate (an AgreedError passes through unchanged: all ranks throw it). `phase` is put in front of
-/// messages of exceptions that are not an Error ("phase: what").
+/// not itself communicate. `phase` is put in front of the messages of exceptions that are not an Error.
 void agree(Communicator& group, const std::string& phase, const std::function<void()>& action);
 
 /// Compares key -> value over the ranks (configuration, build, data manifest). Collective. user_error on every rank, as

@@ -1,4 +1,4 @@
-// AdamW (Loshchilov & Hutter 2019): its settings and the numbers of one step.
+// What the sharded optimizer needs to know of AdamW besides its kernel. Everything is a function of the step number.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,16 @@
 
 namespace longhaul {
 
-struct AdamWSettings {
+struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;  ///< of the parameters registered with WeightDecay::yes
+  bool operator==(const AdamWOptions&) const = default;
 };
 
-/// The numbers of update number `update` (1 is the first) for a parameter with this decay. `gradient_scale` multiplies
-/// the gradient: 1 / valid tokens times the clip factor. Bias corrections are computed from the number, never
-/// accumulated.
-kernels::AdamWStep adamw_step(const AdamWSettings& settings, int64_t update, double learning_rate,
-                              double gradient_scale, WeightDecay decay);
+/// Coefficients of the update that makes step `step` (counted from 1). gradient_scale multiplies every gradient.
+kernels::AdamWStep adamw_step(const AdamWOptions& options, int64_t step, double learning_rate, double gradient_scale,
+                              WeightDecay decay);
 
 }  // namespace longhaul
