@@ -1,5 +1,5 @@
-// What this program was built from and with. The values come from the build system (cmake/build_info.cpp.in), compiled into
-// one file of their own so that a new commit recompiles nothing else.
+// What this program was built from and with. The values come from the build system (cmake/build_info.cpp.in), compiled
+// into one file of their own so that a new commit recompiles nothing else.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Memory of CUDA devices, as the allocator and Tensor::to see it. One of two files implements it: cuda_memory.cpp when the
-// program was built with CUDA, no_cuda_memory.cpp otherwise; so no caller needs an #ifdef and no CUDA header.
+// Memory of CUDA devices, as the allocator and Tensor::to see it. One of two files implements it: cuda_memory.cpp when
+// the program was built with CUDA, no_cuda_memory.cpp otherwise; so no caller needs an #ifdef and no CUDA header.
 #pragma once
 
 #include <cstddef>
