@@ -1,0 +1,46 @@
+#include "core/models/language_model.h"
+
+#include "core/models/gpt2.h"
+#include "core/models/transformer.h"
+#include "core/ops/linear.h"
+#include "core/ops/linear_cross_entropy.h"
+
+namespace longhaul {
+namespace {
+
+/// The model with its parameters registered, not yet laid out.
+std::unique_ptr<LanguageModel> register_model(const ModelConfig& config, DType dtype) {
+  const ModelConfig complete = resolved(config);
+  if (complete.vocab_size == 0) {
+    throw user_error("model.vocab_size is 0 and no tokenizer gives it; set model.vocab_size");
+  }
+  if (complete.family == "gpt2") return std::make_unique<Gpt2>(complete, dtype);
+  return std::make_unique<Transformer>(complete, dtype);
+}
+
+}  // namespace
+
+std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, uint64_t seed, DType dtype) {
+  std::unique_ptr<LanguageModel> model = register_model(config, dtype);
+  model->parameters().finalize();
+  model->parameters().initialize(seed);
+  return model;
+}
+
+int64_t count_parameters(const ModelConfig& config) {
+  return register_model(config, DType::f32)->parameters().parameter_count();
+}
+
+LossSums LanguageModel::loss(ForwardContext& context) {
+  const ops::LinearCrossEntropyResult result = ops::linear_cross_entropy(
+      context.tape, hidden(context), output_weight(), context.batch.targets,
+      {.label_smoothing = config_.label_smoothing, .z_loss = config_.z_loss}, config_.loss_chunk_bytes);
+  return {result.objective, result.cross_entropy_sum, result.valid_targets};
+}
+
+Tensor LanguageModel::logits(const Tensor& hidden_rows) const {
+  Tape tape(Tape::Mode::off);
+  return ops::linear(tape, Variable(hidden_rows), output_weight()).value();
+}
+
+}  // namespace longhaul
