@@ -239,13 +239,20 @@ void write_safetensors(const std::filesystem::path& path, std::vector<NamedTenso
 
   std::filesystem::path temporary = path;
   temporary += ".tmp";
-  File file = File::create(temporary);
-  file.write(std::as_bytes(std::span(&header_bytes, 1)));
-  file.write(text);
-  for (const NamedTensor& entry : tensors) file.write({entry.tensor.raw(), static_cast<size_t>(entry.tensor.bytes())});
-  file.sync();
-  file.close();
-  rename_durably(temporary, path);
+  try {
+    File file = File::create(temporary);
+    file.write(std::as_bytes(std::span(&header_bytes, 1)));
+    file.write(text);
+    for (const NamedTensor& entry : tensors)
+      file.write({entry.tensor.raw(), static_cast<size_t>(entry.tensor.bytes())});
+    file.sync();
+    file.close();
+    rename_durably(temporary, path);
+  } catch (...) {
+    std::error_code ignored;  // the first error is the one to report
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
 }
 
 }  // namespace longhaul

@@ -12,16 +12,6 @@ namespace {
 /// Random streams of dropout: 0 is the embedding, then two per block.
 uint32_t dropout_stream(int64_t layer, int branch) { return static_cast<uint32_t>(1 + 2 * layer + branch); }
 
-void check_ids(const int32_t* ids, int64_t count, int64_t vocabulary) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (ids[i] < 0 || ids[i] >= vocabulary) {
-      throw user_error(
-          "token id {} at place {} lies outside the model's vocabulary of {}; use the tokenizer the model was made for",
-          ids[i], i, vocabulary);
-    }
-  }
-}
-
 }  // namespace
 
 void DecoderModel::check_batch(const Batch& batch) const {
@@ -30,7 +20,6 @@ void DecoderModel::check_batch(const Batch& batch) const {
         "a row of {} tokens is longer than model.context_length {}; shorten the row or enlarge the context",
         batch.length(), config_.context_length);
   }
-  check_ids(batch.ids.data<int32_t>(), batch.tokens(), config_.vocab_size);
 }
 
 ops::AttentionOptions DecoderModel::attention_options() const {
@@ -78,7 +67,7 @@ struct PackedTokens {
   std::vector<int32_t> ids;
 };
 
-PackedTokens pack(const KeyValueCache& cache, const std::vector<std::vector<int32_t>>& ids, int64_t vocabulary) {
+PackedTokens pack(const KeyValueCache& cache, const std::vector<std::vector<int32_t>>& ids) {
   if (static_cast<int64_t>(ids.size()) != cache.sequences()) {
     throw internal_error("decode: {} id lists for {} sequences", ids.size(), cache.sequences());
   }
@@ -87,7 +76,6 @@ PackedTokens pack(const KeyValueCache& cache, const std::vector<std::vector<int3
     const std::vector<int32_t>& tokens = ids[sequence];
     if (tokens.empty()) continue;
     const int64_t count = static_cast<int64_t>(tokens.size());
-    check_ids(tokens.data(), count, vocabulary);
     if (cache.length(sequence) + count > cache.max_length()) {
       throw user_error("sequence {} would grow to {} tokens, but there is room for {}", sequence,
                        cache.length(sequence) + count, cache.max_length());
@@ -112,7 +100,7 @@ Tensor last_rows(const Tensor& hidden, const std::vector<SequenceRows>& runs) {
 
 Tensor DecoderModel::decode(DecodeState& state, const std::vector<std::vector<int32_t>>& ids) const {
   auto& cache = dynamic_cast<KeyValueCache&>(state);
-  const PackedTokens packed = pack(cache, ids, config_.vocab_size);
+  const PackedTokens packed = pack(cache, ids);
   const Tensor result = Tensor::zeros({cache.sequences(), config_.vocab_size}, parameters_.dtype());
   if (packed.runs.empty()) return result;
 

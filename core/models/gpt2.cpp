@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "core/ops/activation.h"
-#include "core/ops/linear.h"
 #include "core/ops/add.h"
+#include "core/ops/linear.h"
 
 namespace longhaul {
 

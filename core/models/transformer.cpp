@@ -1,7 +1,7 @@
 #include "core/models/transformer.h"
 
-#include "core/ops/add.h"
 #include "core/ops/activation.h"
+#include "core/ops/add.h"
 #include "kernels/rope.h"
 
 namespace longhaul {
