@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/autograd/tape.h"
 #include "core/nn/parameter_store.h"
 
 namespace longhaul {
