@@ -75,6 +75,7 @@ struct MetricsConfig {
 };
 
 struct Configuration {
+  Configuration() { data.context = 0; }  // 0: model.context_length
   ModelConfig model;
   DataConfig data;
   TrainConfig train;

@@ -15,6 +15,8 @@ struct ResolvedConfiguration {
   Configuration values;
   std::map<std::string, std::string> text;    ///< "section.key" -> value as printed, every key of the table
   std::map<std::string, std::string> origin;  ///< "section.key" -> "default" | "file.ini:12" | "command line"
+  /// Fills `text` from `values` again, after a program has changed one (the vocabulary taken from the data).
+  void refresh_text();
   /// The whole configuration as an INI file that loads to the same values.
   std::string ini() const;
   /// Checksum of the values (not of their origins).

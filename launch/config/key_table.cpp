@@ -1,0 +1,338 @@
+#include "launch/config/key_table.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "launch/config/value_parser.h"
+
+namespace longhaul {
+namespace {
+
+constexpr int64_t kMostInteger = std::numeric_limits<int64_t>::max();
+constexpr double kMostNumber = std::numeric_limits<double>::max();
+
+struct Range {
+  double least = 0, most = kMostNumber;
+};
+
+template <auto Section>
+const char* section_name() {
+  if constexpr (std::is_same_v<decltype(Section), ModelConfig Configuration::*>) return "model";
+  if constexpr (std::is_same_v<decltype(Section), DataConfig Configuration::*>) return "data";
+  if constexpr (std::is_same_v<decltype(Section), TrainConfig Configuration::*>) return "train";
+  if constexpr (std::is_same_v<decltype(Section), OptimizerConfig Configuration::*>) return "optimizer";
+  if constexpr (std::is_same_v<decltype(Section), ScheduleConfig Configuration::*>) return "schedule";
+  if constexpr (std::is_same_v<decltype(Section), CheckpointConfig Configuration::*>) return "checkpoint";
+  if constexpr (std::is_same_v<decltype(Section), ValidationConfig Configuration::*>) return "validation";
+  if constexpr (std::is_same_v<decltype(Section), ParallelConfig Configuration::*>) return "parallel";
+  if constexpr (std::is_same_v<decltype(Section), RuntimeConfig Configuration::*>) return "runtime";
+  if constexpr (std::is_same_v<decltype(Section), MetricsConfig Configuration::*>) return "metrics";
+}
+
+template <auto Section, auto Field>
+ConfigKey integer(const char* name, int64_t least, const char* help, int64_t most = kMostInteger) {
+  const std::string key = std::string(section_name<Section>()) + "." + name;
+  const std::string type = most == kMostInteger ? fmt::format("whole number >= {}", least)
+                                                : fmt::format("whole number in [{}, {}]", least, most);
+  return {
+      section_name<Section>(),
+      name,
+      type,
+      help,
+      false,
+      [=](Configuration& c, const std::string& value) { c.*Section.*Field = parse_integer(key, value, least, most); },
+      [](const Configuration& c) { return std::to_string(c.*Section.*Field); }};
+}
+
+template <auto Section, auto Field>
+ConfigKey number(const char* name, Range range, const char* help) {
+  const std::string key = std::string(section_name<Section>()) + "." + name;
+  const std::string type = range.most == kMostNumber
+                               ? fmt::format("number >= {}", number_text(range.least))
+                               : fmt::format("number in [{}, {}]", number_text(range.least), number_text(range.most));
+  return {section_name<Section>(),
+          name,
+          type,
+          help,
+          false,
+          [=](Configuration& c, const std::string& value) {
+            c.*Section.*Field = parse_number(key, value, range.least, range.most);
+          },
+          [](const Configuration& c) { return number_text(c.*Section.*Field); }};
+}
+
+template <auto Section, auto Field>
+ConfigKey boolean(const char* name, const char* help) {
+  const std::string key = std::string(section_name<Section>()) + "." + name;
+  return {section_name<Section>(),
+          name,
+          "true or false",
+          help,
+          false,
+          [=](Configuration& c, const std::string& value) { c.*Section.*Field = parse_boolean(key, value); },
+          [](const Configuration& c) { return std::string(c.*Section.*Field ? "true" : "false"); }};
+}
+
+template <auto Section, auto Field>
+ConfigKey text(const char* name, const char* help) {
+  return {section_name<Section>(),
+          name,
+          "text",
+          help,
+          false,
+          [](Configuration& c, const std::string& value) { c.*Section.*Field = value; },
+          [](const Configuration& c) { return c.*Section.*Field; }};
+}
+
+template <auto Section, auto Field>
+ConfigKey choice(const char* name, const std::vector<std::string>& choices, const char* help) {
+  const std::string key = std::string(section_name<Section>()) + "." + name;
+  std::string type;
+  for (const std::string& item : choices) type += (type.empty() ? "" : " or ") + item;
+  return {section_name<Section>(),
+          name,
+          type,
+          help,
+          false,
+          [=](Configuration& c, const std::string& value) { c.*Section.*Field = parse_choice(key, value, choices); },
+          [](const Configuration& c) { return c.*Section.*Field; }};
+}
+
+std::vector<ConfigKey> model_keys() {
+  constexpr auto S = &Configuration::model;
+  using M = ModelConfig;
+  return {
+      choice<S, &M::family>("family", {"gpt2", "transformer"},
+                            "gpt2: learned positions, LayerNorm, GELU; transformer: RoPE, RMSNorm, SwiGLU"),
+      integer<S, &M::vocab_size>("vocab_size", 0, "0: that of the data's tokenizer; larger values leave unused ids"),
+      integer<S, &M::context_length>("context_length", 1, "longest row in tokens; size of learned position tables"),
+      integer<S, &M::n_layer>("n_layer", 1, "blocks"),
+      integer<S, &M::d_model>("d_model", 1, "width of the residual stream"),
+      integer<S, &M::n_head>("n_head", 1, "attention heads; must divide d_model"),
+      integer<S, &M::n_kv_head>("n_kv_head", 0, "key and value heads (grouped queries); 0: n_head"),
+      integer<S, &M::d_ff>(
+          "d_ff", 0,
+          "width of the feed-forward layer; 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (transformer)"),
+      number<S, &M::dropout>("dropout", {0, 0.99}, "on the embedding and both residual branches, in training"),
+      number<S, &M::rope_base>("rope_base", {1, kMostNumber}, "base of the rotary angles"),
+      number<S, &M::norm_epsilon>("norm_epsilon", {0, 1}, "0: 1e-5 (gpt2), 1e-6 (transformer)"),
+      number<S, &M::initializer_range>("initializer_range", {0, 10}, "standard deviation of the initial weights"),
+      boolean<S, &M::tie_embeddings>("tie_embeddings", "the output matrix is the token embedding"),
+      boolean<S, &M::recompute>(
+          "recompute", "keep only block inputs and compute activations again in backward: less memory, same bits"),
+      number<S, &M::label_smoothing>(
+          "label_smoothing", {0, 0.99},
+          "weight of the uniform distribution in the target; reported losses are unsmoothed"),
+      number<S, &M::z_loss>("z_loss", {0, kMostNumber}, "weight of log(Z)^2"),
+      integer<S, &M::loss_chunk_bytes>("loss_chunk_bytes", 1, "upper bound of the logits buffer of the fused head"),
+  };
+}
+
+std::string dataset_text(const Configuration& c) {
+  std::string result;
+  for (const DatasetChoice& choice : c.data.datasets) {
+    result += (result.empty() ? "" : ",") + choice.directory.string();
+    if (choice.weight != 1) result += "=" + number_text(choice.weight);
+  }
+  return result;
+}
+
+ConfigKey datasets_key() {
+  return {"data",
+          "datasets",
+          "DIR[=WEIGHT],...",
+          "directories made by `longhaul tokenize`, with their share of the rows",
+          false,
+          [](Configuration& c, const std::string& value) {
+            try {
+              c.data.datasets = parse_dataset_choices(value);
+            } catch (const Error& error) {
+              throw error.within("data.datasets");
+            }
+          },
+          dataset_text};
+}
+
+ConfigKey verify_key() {
+  return {"data",
+          "verify",
+          "checksum or size",
+          "what is checked before a shard is opened; size: trust a recent `longhaul verify`",
+          false,
+          [](Configuration& c, const std::string& value) {
+            const bool checksum = parse_choice("data.verify", value, {"checksum", "size"}) == "checksum";
+            c.data.verify = checksum ? ShardVerification::kChecksum : ShardVerification::kSize;
+          },
+          [](const Configuration& c) {
+            return std::string(c.data.verify == ShardVerification::kChecksum ? "checksum" : "size");
+          }};
+}
+
+template <auto Section, auto Field>
+ConfigKey seed_key(const char* help) {
+  const std::string key = std::string(section_name<Section>()) + ".seed";
+  return {section_name<Section>(),
+          "seed",
+          "whole number >= 0",
+          help,
+          false,
+          [=](Configuration& c, const std::string& value) {
+            c.*Section.*Field = static_cast<uint64_t>(parse_integer(key, value, 0));
+          },
+          [](const Configuration& c) { return std::to_string(c.*Section.*Field); }};
+}
+
+std::vector<ConfigKey> data_keys() {
+  constexpr auto S = &Configuration::data;
+  using D = DataConfig;
+  return {
+      datasets_key(),
+      integer<S, &D::context>("context", 0, "tokens per row; 0: model.context_length"),
+      boolean<S, &D::document_mask>("document_mask", "documents packed in one row never see each other"),
+      boolean<S, &D::shuffle>("shuffle", "false: rows in the order in which they lie"),
+      seed_key<S, &D::seed>("order of the rows"),
+      verify_key(),
+      integer<S, &D::open_shards>("open_shards", 1, "open files per dataset and rank at most"),
+  };
+}
+
+std::vector<ConfigKey> train_keys() {
+  constexpr auto S = &Configuration::train;
+  using T = TrainConfig;
+  return {
+      integer<S, &T::steps>("steps", 1, "optimizer steps of the whole run"),
+      integer<S, &T::slots>("slots", 1, "micro-batch slots of a global batch; the number of ranks must divide it"),
+      integer<S, &T::rows_per_slot>("rows_per_slot", 1,
+                                    "rows of one slot; a global batch is slots x rows_per_slot x data.context tokens"),
+      seed_key<S, &T::seed>("initial weights and dropout"),
+      number<S, &T::ema_decay>("ema_decay", {0, 0.999999999},
+                               "decay per step of the running average of the weights; 0: no average"),
+      text<S, &T::run_dir>("run_dir", "checkpoints, metrics and the resolved configuration of the run"),
+      integer<S, &T::stop_after>("stop_after", 0, "stop at this step with a checkpoint and exit code 75; 0: never"),
+  };
+}
+
+std::vector<ConfigKey> optimizer_keys() {
+  constexpr auto S = &Configuration::optimizer;
+  using O = OptimizerConfig;
+  return {
+      number<S, &O::beta1>("beta1", {0, 0.999999}, "AdamW: decay of the first moment"),
+      number<S, &O::beta2>("beta2", {0, 0.99999999}, "AdamW: decay of the second moment"),
+      number<S, &O::epsilon>("epsilon", {1e-30, 1}, "AdamW: added to the root of the second moment"),
+      number<S, &O::weight_decay>("weight_decay", {0, 10},
+                                  "of the matrices; norms, biases and positions are never decayed"),
+      number<S, &O::clip_norm>("clip_norm", {0, kMostNumber}, "largest global gradient norm; 0: no clipping"),
+      number<S, &O::spike_factor>(
+          "spike_factor", {0, kMostNumber},
+          "skip a step whose gradient norm exceeds this many running means; 0: only steps that are not finite"),
+      integer<S, &O::max_skipped>("max_skipped", 1, "stop after so many skipped steps in a row"),
+  };
+}
+
+std::vector<ConfigKey> schedule_keys() {
+  constexpr auto S = &Configuration::schedule;
+  using C = ScheduleConfig;
+  return {
+      number<S, &C::learning_rate>("learning_rate", {0, 100}, "peak rate"),
+      integer<S, &C::warmup_steps>("warmup_steps", 0, "linear warm-up: step s has peak * s / warmup_steps"),
+      integer<S, &C::flat_steps>("flat_steps", 0, "steps at the peak after the warm-up"),
+      integer<S, &C::decay_steps>("decay_steps", 0, "length of the cosine after that; 0: until train.steps"),
+      number<S, &C::floor>("floor", {1e-6, 1}, "last rate as a fraction of the peak; never zero"),
+  };
+}
+
+std::vector<ConfigKey> checkpoint_keys() {
+  constexpr auto S = &Configuration::checkpoint;
+  using C = CheckpointConfig;
+  return {
+      integer<S, &C::every>("every", 0, "steps between checkpoints; 0: only at the end and when stopped"),
+      integer<S, &C::keep_last>("keep_last", 1, "newest complete checkpoints to keep"),
+      integer<S, &C::keep_every>("keep_every", 0, "checkpoints of steps divisible by this are kept for ever; 0: none"),
+      boolean<S, &C::background>("background", "write from a snapshot while training goes on"),
+      choice<S, &C::on_error>("on_error", {"stop", "continue"}, "what a failed save does to the run"),
+      text<S, &C::init_from>("init_from", "checkpoint directory whose weights start a new run"),
+  };
+}
+
+std::vector<ConfigKey> remaining_keys() {
+  using V = ValidationConfig;
+  using P = ParallelConfig;
+  using R = RuntimeConfig;
+  using M = MetricsConfig;
+  constexpr auto validation = &Configuration::validation;
+  constexpr auto parallel = &Configuration::parallel;
+  constexpr auto runtime = &Configuration::runtime;
+  constexpr auto metrics = &Configuration::metrics;
+  return {
+      integer<validation, &V::every>("every", 0, "steps between validations; 0: never"),
+      integer<validation, &V::max_tokens>("max_tokens", 0, "read at most about so many tokens; 0: the whole split"),
+      boolean<parallel, &P::overlap>("overlap", "reduce gradients while backward runs; same bits either way"),
+      integer<parallel, &P::bucket_bytes>("bucket_bytes", 4096, "size of one reduction"),
+      boolean<parallel, &P::unordered>("unordered", "faster sums whose last bits depend on the number of ranks"),
+      integer<runtime, &R::threads>(
+          "threads", 0, "threads per rank; 0: cores / ranks of the machine; equal bits need equal threads", 4096),
+      number<runtime, &R::watchdog_seconds>("watchdog_seconds", {0, kMostNumber},
+                                            "end the job when a phase makes no progress for so long; 0: never"),
+      integer<metrics, &M::every>("every", 1, "steps between lines on the console and in the metrics"),
+      boolean<metrics, &M::jsonl>("jsonl", "write metrics.jsonl into the run directory"),
+      boolean<metrics, &M::tensorboard>("tensorboard", "write TensorBoard event files into the run directory"),
+      number<metrics, &M::peak_gflops>("peak_gflops", {0, kMostNumber},
+                                       "speed of one rank that counts as 100 % MFU; 0: measured at start"),
+  };
+}
+
+/// Keys that decide shapes, the order of the data, or what the optimizer's state means.
+bool is_fixed(const ConfigKey& key) {
+  static const std::vector<std::string> more = {"train.slots", "train.rows_per_slot", "train.seed"};
+  static const std::vector<std::string> free = {"model.recompute",  "model.loss_chunk_bytes", "data.verify",
+                                                "data.open_shards", "model.dropout",          "model.label_smoothing",
+                                                "model.z_loss"};
+  const std::string name = key.key();
+  if (std::find(more.begin(), more.end(), name) != more.end()) return true;
+  const bool shapes = key.section == "model" || key.section == "data";
+  return shapes && std::find(free.begin(), free.end(), name) == free.end();
+}
+
+std::vector<ConfigKey> build_table() {
+  std::vector<ConfigKey> table;
+  for (auto part :
+       {model_keys, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys, remaining_keys}) {
+    for (ConfigKey& key : part()) table.push_back(std::move(key));
+  }
+  for (ConfigKey& key : table) key.fixed = is_fixed(key);
+  return table;
+}
+
+}  // namespace
+
+const std::vector<ConfigKey>& key_table() {
+  static const std::vector<ConfigKey> table = build_table();
+  return table;
+}
+
+std::vector<std::string> section_names() {
+  std::vector<std::string> names;
+  for (const ConfigKey& key : key_table()) {
+    if (names.empty() || names.back() != key.section) names.push_back(key.section);
+  }
+  return names;
+}
+
+std::string key_table_markdown() {
+  std::string result;
+  for (const std::string& section : section_names()) {
+    result +=
+        fmt::format("## [{}]\n\n| key | type | default | meaning | on resume |\n|---|---|---|---|---|\n", section);
+    for (const ConfigKey& key : key_table()) {
+      if (key.section != section) continue;
+      const std::string value = key.default_value();
+      result +=
+          fmt::format("| `{}` | {} | {} | {} | {} |\n", key.name, key.type,
+                      value.empty() ? "(empty)" : "`" + value + "`", key.help, key.fixed ? "must match" : "may change");
+    }
+    result += "\n";
+  }
+  return result;
+}
+
+}  // namespace longhaul
