@@ -16,6 +16,7 @@ struct TrainConfig {
   int64_t rows_per_slot = 1;  ///< sequences of one slot
   uint64_t seed = 1;          ///< of initial weights and dropout; the data order has its own, data.seed
   double ema_decay = 0;       ///< 0: no average of the weights
+  std::string dtype = "f32";  ///< f32 | bf16: type of the weights the model computes with
   std::string run_dir = "runs/run";
   int64_t stop_after = 0;  ///< > 0: stop at this step with a checkpoint and exit code 75
 };
@@ -56,7 +57,7 @@ struct ValidationConfig {
 /// Section [parallel].
 struct ParallelConfig {
   bool overlap = true;  ///< reduce gradients while backward runs
-  int64_t bucket_bytes = 4ll << 20;
+  int64_t bucket_bytes = 16ll << 20;
   bool unordered = false;  ///< faster sums whose bits depend on the rank count
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/error.h"
 #include "launch/config/value_parser.h"
 
 namespace longhaul {
@@ -205,6 +206,8 @@ std::vector<ConfigKey> train_keys() {
       integer<S, &T::rows_per_slot>("rows_per_slot", 1,
                                     "rows of one slot; a global batch is slots x rows_per_slot x data.context tokens"),
       seed_key<S, &T::seed>("initial weights and dropout"),
+      choice<S, &T::dtype>("dtype", {"f32", "bf16"},
+                           "weights as the model computes with them; bf16 keeps an f32 master copy in the optimizer"),
       number<S, &T::ema_decay>("ema_decay", {0, 0.999999999},
                                "decay per step of the running average of the weights; 0: no average"),
       text<S, &T::run_dir>("run_dir", "checkpoints, metrics and the resolved configuration of the run"),
@@ -283,7 +286,7 @@ std::vector<ConfigKey> remaining_keys() {
 
 /// Keys that decide shapes, the order of the data, or what the optimizer's state means.
 bool is_fixed(const ConfigKey& key) {
-  static const std::vector<std::string> more = {"train.slots", "train.rows_per_slot", "train.seed"};
+  static const std::vector<std::string> more = {"train.slots", "train.rows_per_slot", "train.seed", "train.dtype"};
   static const std::vector<std::string> free = {"model.recompute",  "model.loss_chunk_bytes", "data.verify",
                                                 "data.open_shards", "model.dropout",          "model.label_smoothing",
                                                 "model.z_loss"};

@@ -29,6 +29,35 @@ std::vector<std::string> names_in(const std::string& section) {
   return names;
 }
 
+/// Names that other programs give to our keys.
+const std::map<std::string, std::string> kNamesElsewhere = {
+    {"lr", "schedule.learning_rate"},
+    {"max_lr", "schedule.learning_rate"},
+    {"min_lr", "schedule.floor"},
+    {"num_epochs", "train.steps"},
+    {"epochs", "train.steps"},
+    {"max_steps", "train.steps"},
+    {"max_iters", "train.steps"},
+    {"train_iters", "train.steps"},
+    {"batch_size", "train.rows_per_slot"},
+    {"micro_batch_size", "train.rows_per_slot"},
+    {"gradient_accumulation_steps", "train.slots"},
+    {"grad_clip", "optimizer.clip_norm"},
+    {"max_grad_norm", "optimizer.clip_norm"},
+    {"seq_len", "data.context"},
+    {"sequence_length", "data.context"},
+    {"block_size", "data.context"},
+    {"hidden_size", "model.d_model"},
+    {"n_embd", "model.d_model"},
+    {"num_layers", "model.n_layer"},
+    {"num_heads", "model.n_head"},
+    {"save_interval", "checkpoint.every"},
+    {"eval_interval", "validation.every"},
+    {"log_interval", "metrics.every"},
+    {"out_dir", "train.run_dir"},
+    {"output_dir", "train.run_dir"},
+};
+
 /// The hint of an unknown key: nearest in its section, else the section where it belongs, else the nearest of all.
 std::string key_hint(const ConfigEntry& entry) {
   std::vector<std::string> all;
@@ -38,6 +67,10 @@ std::string key_hint(const ConfigEntry& entry) {
   }
   const std::string here = nearest_name(entry.name, names_in(entry.section));
   if (!here.empty()) return fmt::format("; did you mean '{}'?", here);
+  std::string folded = entry.name;
+  std::replace(folded.begin(), folded.end(), '-', '_');
+  const auto elsewhere = kNamesElsewhere.find(folded);
+  if (elsewhere != kNamesElsewhere.end()) return fmt::format("; did you mean '{}'?", elsewhere->second);
   std::string best;
   int best_distance = 3;
   for (const ConfigKey& key : key_table()) {
