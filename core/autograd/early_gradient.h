@@ -22,6 +22,8 @@ class EarlyGradient {
   void deliver(double factor);
 
  private:
+  bool holds_reservation() const;
+
   GradientTarget target_;
   Tensor tensor_;
   bool in_bound_memory_ = false;

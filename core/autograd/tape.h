@@ -49,7 +49,8 @@ class Tape {
     std::function<void(const Tensor&)> backward;
   };
   void run();
-  static void release_uses(const Entry& entry, bool differentiated);
+  static void differentiate(Entry& entry);
+  static void release_uses(const Entry& entry);
 
   Mode mode_;
   std::vector<Entry> entries_;

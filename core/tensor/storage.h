@@ -28,6 +28,7 @@ class Storage {
   int64_t bytes_ = 0;
   Device device_;
   std::shared_ptr<void> owner_;
+  bool from_allocator_ = false;
 };
 
 }  // namespace longhaul

@@ -45,23 +45,28 @@ class Tensor {
   /// Typed pointer to the first element; internal_error when T is not the dtype.
   template <typename T>
   T* data() const {
-    if (dtype_ != dtype_of<T>) throw internal_error("tensor {} holds {}, not {}", shape_.text(), name_of(dtype_), name_of(dtype_of<T>));
+    if (dtype_ != dtype_of<T>)
+      throw internal_error("tensor {} holds {}, not {}", shape_.text(), name_of(dtype_), name_of(dtype_of<T>));
     return reinterpret_cast<T*>(raw());
   }
   std::byte* raw() const { return storage_->data() + offset_bytes_; }
   template <typename T>
-  std::span<T> span() const { return {data<T>(), static_cast<size_t>(count_)}; }
+  std::span<T> span() const {
+    return {data<T>(), static_cast<size_t>(count_)};
+  }
   template <typename T>
-  std::vector<T> to_vector() const { return {data<T>(), data<T>() + count_}; }
+  std::vector<T> to_vector() const {
+    return {data<T>(), data<T>() + count_};
+  }
   template <typename T>
   T item() const;  ///< the only element; Error when count() != 1
 
-  Tensor view(Shape shape) const;                   ///< same elements, another shape of equal count
-  Tensor rows(int64_t begin, int64_t end) const;    ///< range along the first axis
+  Tensor view(Shape shape) const;                 ///< same elements, another shape of equal count
+  Tensor rows(int64_t begin, int64_t end) const;  ///< range along the first axis
   Tensor clone() const;
-  Tensor to(DType dtype) const;                     ///< converted copy (same tensor when the type is equal)
-  Tensor to(Device device) const;                   ///< copy on another device
-  void copy_from(const Tensor& source) const;       ///< equal shape and dtype
+  Tensor to(DType dtype) const;                ///< converted copy (same tensor when the type is equal)
+  Tensor to(Device device) const;              ///< copy on another device
+  void copy_from(const Tensor& source) const;  ///< equal shape and dtype
   void zero() const;
   /// True when no other tensor shares this memory: it may be changed in place.
   bool unique() const { return storage_.use_count() == 1; }

@@ -1,0 +1,7 @@
+#include "core/tensor/device.h"
+
+namespace longhaul {
+
+std::string Device::name() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index); }
+
+}  // namespace longhaul
