@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/device/device_memory.h"
 #include "kernels/error.h"
 
 namespace longhaul::allocator {
@@ -22,6 +23,8 @@ int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step
 /// Cached blocks of one device and what is in use on it.
 class Pool {
  public:
+  explicit Pool(Device device) : device_(device) {}
+
   std::byte* allocate(int64_t bytes) {
     const int64_t size = block_bytes(bytes);
     std::byte* block = nullptr;
@@ -40,14 +43,14 @@ class Pool {
       use_.live_bytes += size;
       use_.peak_bytes = std::max(use_.peak_bytes, use_.live_bytes);
     }
-    if (fill) std::memset(block, 0xFF, static_cast<size_t>(size));
+    if (fill) fill_bytes(block, size);
     return block;
   }
 
   void release(std::byte* block, int64_t bytes) {
     const int64_t size = block_bytes(bytes);
     const std::lock_guard lock(mutex_);
-    if (fill_with_nan_) std::memset(block, 0xFF, static_cast<size_t>(size));
+    if (fill_with_nan_) fill_bytes(block, size);
     free_[size].push_back(block);
     use_.live_bytes -= size;
     use_.cached_bytes += size;
@@ -74,9 +77,20 @@ class Pool {
   }
 
  private:
+  /// A block the cache does not have. When the machine refuses, the cache may hold enough in blocks of other sizes.
   std::byte* from_system(int64_t size) {
+    ++use_.system_allocations;
+    if (!device_.is_cpu()) {
+      try {
+        return device::allocate(size, device_);
+      } catch (const Error& error) {
+        if (error.fault() != Fault::kSystem || use_.cached_bytes == 0) throw;
+        give_back_cached();
+        return device::allocate(size, device_);
+      }
+    }
     void* block = std::aligned_alloc(kAlignment, static_cast<size_t>(size));
-    if (block == nullptr) {  // the cache may hold enough in blocks of other sizes
+    if (block == nullptr) {
       give_back_cached();
       block = std::aligned_alloc(kAlignment, static_cast<size_t>(size));
     }
@@ -84,29 +98,46 @@ class Pool {
       throw system_error("allocator: no memory for {} bytes on the CPU with {} in use; use a smaller batch or model",
                          size, use_.live_bytes);
     }
-    ++use_.system_allocations;
     return static_cast<std::byte*>(block);
+  }
+
+  void fill_bytes(std::byte* block, int64_t size) {
+    if (device_.is_cpu()) {
+      std::memset(block, 0xFF, static_cast<size_t>(size));
+    } else {
+      device::fill(block, device_, 0xFF, size);
+    }
   }
 
   void give_back_cached() {
     for (auto& [size, blocks] : free_) {
-      for (std::byte* block : blocks) std::free(block);
+      for (std::byte* block : blocks) {
+        if (device_.is_cpu()) {
+          std::free(block);
+        } else {
+          device::release(block, device_);
+        }
+      }
     }
     free_.clear();
     use_.cached_bytes = 0;
   }
 
+  const Device device_;
   std::mutex mutex_;
   std::map<int64_t, std::vector<std::byte*>> free_;
   MemoryUse use_;
   bool fill_with_nan_ = false;
 };
 
-/// Never destroyed: storages held by static objects may outlive main().
+/// One pool per device. Never destroyed: storages held by static objects may outlive main().
 Pool& pool(Device device) {
-  static Pool& cpu = *new Pool;
-  if (!device.is_cpu()) throw internal_error("allocator: memory on {} is not supported by this build", device.name());
-  return cpu;
+  static Pool& cpu = *new Pool({});
+  if (device.is_cpu()) return cpu;
+  static std::mutex mutex;
+  static std::map<int, Pool>& cuda = *new std::map<int, Pool>;
+  const std::lock_guard lock(mutex);
+  return cuda.try_emplace(device.index, device).first->second;
 }
 
 }  // namespace

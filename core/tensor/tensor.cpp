@@ -3,14 +3,11 @@
 #include <cstring>
 #include <utility>
 
+#include "core/device/device_memory.h"
 #include "kernels/pointwise.h"
 
 namespace longhaul {
 namespace {
-
-void require_cpu(const char* what, Device device) {
-  if (!device.is_cpu()) throw internal_error("tensor: {} on {} is not supported by this build", what, device.name());
-}
 
 template <typename To, typename From>
 void convert_into(const Tensor& target, const Tensor& source) {
@@ -83,7 +80,7 @@ Tensor Tensor::clone() const {
 
 Tensor Tensor::to(DType dtype) const {
   if (dtype == dtype_) return *this;
-  require_cpu("conversion", device());
+  if (!device().is_cpu()) throw internal_error("tensor: conversion on {}; copy to the CPU first", device().name());
   // Doubles reach bf16 through float and back, the way every kernel sees them.
   if ((dtype_ == DType::f64 && dtype == DType::bf16) || (dtype_ == DType::bf16 && dtype == DType::f64)) {
     return to(DType::f32).to(dtype);
@@ -105,9 +102,9 @@ Tensor Tensor::to(DType dtype) const {
 
 Tensor Tensor::to(Device target) const {
   if (target == device()) return *this;
-  require_cpu("copy", device());
-  require_cpu("copy", target);
-  return *this;
+  Tensor result = empty(shape_, dtype_, target);
+  result.copy_from(*this);
+  return result;
 }
 
 void Tensor::copy_from(const Tensor& source) const {
@@ -115,14 +112,21 @@ void Tensor::copy_from(const Tensor& source) const {
     throw internal_error("copy_from: {} {} into {} {}", name_of(source.dtype_), source.shape_.text(), name_of(dtype_),
                          shape_.text());
   }
-  require_cpu("copy", device());
-  require_cpu("copy", source.device());
-  if (count_ > 0) std::memmove(raw(), source.raw(), static_cast<size_t>(bytes()));
+  if (count_ == 0) return;
+  if (device().is_cpu() && source.device().is_cpu()) {
+    std::memmove(raw(), source.raw(), static_cast<size_t>(bytes()));
+  } else {
+    device::copy(raw(), device(), source.raw(), source.device(), bytes());
+  }
 }
 
 void Tensor::zero() const {
-  require_cpu("zero", device());
-  if (count_ > 0) std::memset(raw(), 0, static_cast<size_t>(bytes()));
+  if (count_ == 0) return;
+  if (device().is_cpu()) {
+    std::memset(raw(), 0, static_cast<size_t>(bytes()));
+  } else {
+    device::fill(raw(), device(), 0, bytes());
+  }
 }
 
 void Tensor::assign_bytes(const void* source, int64_t bytes) {
