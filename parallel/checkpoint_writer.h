@@ -15,24 +15,12 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
-#include "core/tensor/dtype.h"
-#include "core/tensor/shape.h"
 #include "parallel/checkpoint_manifest.h"
 #include "parallel/checkpoint_retention.h"
 #include "parallel/run_directory.h"
+#include "parallel/tensor_slice.h"
 
 namespace longhaul {
-
-/// A run of elements of a tensor that this rank holds in host memory. Over all ranks the slices of a tensor cover it
-/// exactly once. Slices of one tensor that adjoin in element order may be given separately; they are merged.
-struct TensorSlice {
-  std::string name;  ///< "parameter/wte.weight", "adam_m/...", "adam_v/...", "ema/..."
-  Shape shape;       ///< of the whole tensor
-  DType dtype = DType::f32;
-  int64_t offset = 0;  ///< first element, in the flattened tensor
-  int64_t count = 0;
-  const void* data = nullptr;
-};
 
 enum class SaveErrorPolicy {
   stop,  ///< a failed save throws on every rank
@@ -65,10 +53,10 @@ class CheckpointWriter {
   /// Waits for the thread of this rank; an uncommitted save is left behind as a partial directory.
   ~CheckpointWriter();
 
-  /// Collective. Copies the slices and starts to write; they may change as soon as this returns. A save still in flight
-  /// is finished first. Reports of saves that ended inside this call are returned, oldest first. Every rank throws when
-  /// the place is taken by foreign content (user_error), whatever the policy, and, under SaveErrorPolicy::stop, when a
-  /// save failed on any rank.
+  /// Collective. Copies the slices (tensor "kind/name" each; adjoining ones are merged) and starts to write; they may
+  /// change as soon as this returns. A save still in flight is finished first. Reports of saves that ended inside this
+  /// call are returned, oldest first. Every rank throws when the place is taken by foreign content (user_error),
+  /// whatever the policy, and, under SaveErrorPolicy::stop, when a save failed on any rank.
   std::vector<SaveReport> begin(int64_t step, std::span<const TensorSlice> slices, const CheckpointExtras& extras);
   /// Collective and cheap; call once a step. Commits when every rank has written. Empty while nothing ended.
   std::optional<SaveReport> poll();

@@ -19,6 +19,7 @@ struct TensorSlice {
   int64_t offset = 0;
   int64_t count = 0;
   void* data = nullptr;
+  std::string key() const { return kind + "/" + name; }  ///< name of the tensor in a checkpoint
   int64_t bytes() const { return count * size_of(dtype); }
 };
 
