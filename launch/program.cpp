@@ -88,7 +88,7 @@ int run_program(const std::vector<Command>& commands, const std::vector<std::str
     print_error(error.what());
     return exit_code(error.fault());
   } catch (const std::bad_alloc&) {
-    print_error("out of memory; use fewer rows per slot or a smaller model");
+    print_error(kOutOfMemory);
     return kExitFailure;
   } catch (const std::exception& error) {
     print_error(fmt::format("internal error: {}", error.what()));

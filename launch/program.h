@@ -15,6 +15,8 @@ int run_program(const std::vector<Command>& commands, const std::vector<std::str
 /// message.
 void print_error(const std::string& message);
 
+inline constexpr const char* kOutOfMemory = "out of memory; use fewer rows per slot or a smaller model";
+
 /// --version: commit, build type, libraries as compiled and as loaded, CPU kernel variant.
 std::string version_text();
 

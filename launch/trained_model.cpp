@@ -1,0 +1,61 @@
+#include "launch/trained_model.h"
+
+#include "core/io/file.h"
+#include "kernels/error.h"
+#include "launch/interop/huggingface.h"
+#include "parallel/checkpoint_reader.h"
+#include "parallel/checkpoint_resume.h"
+
+namespace longhaul {
+namespace {
+
+/// RUN/tokenizer.bin for RUN/checkpoints/step_N.
+std::unique_ptr<Tokenizer> tokenizer_beside(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path file =
+      std::filesystem::weakly_canonical(checkpoint).parent_path().parent_path() / kTokenizerFile;
+  if (!std::filesystem::exists(file)) return nullptr;
+  return restore_tokenizer(read_file(file), file.string());
+}
+
+void read_values(const CheckpointReader& reader, const std::string& kind, LanguageModel& model) {
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    const Tensor& value = parameter.variable.value();
+    reader.read(kind + "/" + parameter.name, 0, value.count(), value.dtype(), value.raw());
+  }
+}
+
+}  // namespace
+
+TrainedModel load_trained_model(const std::filesystem::path& path, const std::string& weights) {
+  TrainedModel result;
+  result.origin = resolve_checkpoint(path);
+  const CheckpointReader reader = CheckpointReader::open(result.origin);
+  result.step = reader.manifest().step;
+  result.configuration =
+      parse_configuration(reader.manifest().extras.configuration, (result.origin / "configuration").string());
+  if (weights != "raw" && weights != "ema") throw user_error("--weights: expected raw or ema, found '{}'", weights);
+  const bool average = weights == "ema";
+  if (average && result.configuration.values.train.ema_decay == 0) {
+    throw user_error("{}: the run kept no average of its weights (train.ema_decay = 0); use --weights raw",
+                     result.origin.string());
+  }
+  // The average is f32 whatever the weights are.
+  const DType dtype = average ? DType::f32 : dtype_from_name(result.configuration.values.train.dtype);
+  result.model = make_model(result.configuration.values.model, result.configuration.values.train.seed, dtype);
+  read_values(reader, average ? "ema" : "parameter", *result.model);
+  result.tokenizer = tokenizer_beside(result.origin);
+  return result;
+}
+
+TrainedModel load_huggingface_model(const std::filesystem::path& directory) {
+  TrainedModel result;
+  result.origin = directory;
+  result.model = import_huggingface(directory);
+  result.configuration = parse_configuration("", "");
+  result.configuration.values.model = result.model->config();
+  result.configuration.values.data.context = result.model->config().context_length;
+  result.configuration.refresh_text();
+  return result;
+}
+
+}  // namespace longhaul

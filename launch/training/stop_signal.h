@@ -1,0 +1,18 @@
+// SIGTERM, SIGINT and SIGUSR2 ask a run to stop with a checkpoint. (SIGUSR1 belongs to NCCL.)
+#pragma once
+
+namespace longhaul {
+
+/// Installs the handlers until destruction. A handler only sets a flag; a second signal changes nothing.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  bool requested() const { return number() != 0; }
+  int number() const;  ///< of the first signal; 0: none yet
+};
+
+}  // namespace longhaul
