@@ -12,6 +12,7 @@
 
 #include "core/comm/communicator.h"
 #include "core/nn/parameter_store.h"
+#include "parallel/bucket_reduction.h"
 #include "parallel/shard_layout.h"
 #include "parallel/tree_reduction.h"
 
@@ -57,6 +58,8 @@ class GradientReducer {
   /// sums; the rest of it is undefined. Valid until the next begin_slot. Rethrows a failure of the communication
   /// thread.
   const Tensor& finish();
+  /// Is a thread inside finish(), waiting for other ranks? From any thread, for the watchdog.
+  bool waiting() const;
   const ReductionTimeline& timeline() const;  ///< of the last finished step
 
  private:

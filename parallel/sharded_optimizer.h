@@ -32,6 +32,7 @@ class ShardedOptimizer {
   /// and the average when asked for; f32 (f64 for a store in f64), own blocks only. All must outlive the optimizer.
   ShardedOptimizer(ParameterStore& store, const ShardLayout& layout, Communicator& group,
                    const ShardedOptimizerOptions& options);
+  ~ShardedOptimizer();
 
   /// Norms of scale * gradient, where `gradients` is what GradientReducer::finish() returned. Collective. Sums of
   /// squares per block in double, added in block order.
@@ -64,10 +65,14 @@ class ShardedOptimizer {
 
  private:
   struct OwnedPiece;  ///< a run of one parameter's elements
+  template <typename Function>
+  void for_each_piece(Function&& function) const;
   template <typename T>
-  void update_bucket(int64_t bucket, const Tensor& gradients, const kernels::AdamWStep& decayed,
-                     const kernels::AdamWStep& plain);
-  void add_slices(const std::string& kind, const Tensor& state, bool flat, std::vector<TensorSlice>& slices);
+  T* values(const OwnedPiece& piece) const;
+  template <typename T>
+  void update_piece(const OwnedPiece& piece, const Tensor& gradients, const kernels::AdamWStep& step);
+  void round_to_values(const Tensor& source, const OwnedPiece& piece) const;
+  void require_not_swapped(const char* call) const;
 
   ParameterStore& store_;
   const ShardLayout& layout_;

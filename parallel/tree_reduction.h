@@ -3,12 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
-
-#include "core/comm/communicator.h"
-#include "core/tensor/tensor.h"
-#include "parallel/shard_layout.h"
 
 namespace longhaul {
 
@@ -56,29 +51,5 @@ class SlotAccumulation {
   int64_t slots_;
   std::vector<SlotRange> stack_;
 };
-
-/// How partial sums of the ranks are added.
-enum class ReductionOrder {
-  fixed_tree,  ///< along the tree over slots: bits do not depend on the number of ranks
-  unordered,   ///< each rank adds its slots one after the other into one buffer, then the ranks' sums are added: one
-              ///< buffer and less traffic, bits depend on the number of ranks
-};
-
-/// The reduction of one bucket over the ranks, in flight. Afterwards each rank holds the sum of the segment it owns.
-class BucketReduction {
- public:
-  virtual ~BucketReduction() = default;
-  /// Makes progress without blocking; true when the sum is complete and no buffer is in use any more.
-  virtual bool advance() = 0;
-};
-
-/// Starts reducing `bucket`. `partials` are flat gradient buffers, one for each of this rank's remaining partial sums;
-/// the sum lands in the own segment of partials[0] (the others are scratch). Recursive halving when every rank holds
-/// one complete subtree and their number is a power of two (the pairs of halving at distance 1, 2, 4, ... are the
-/// tree); else every partial sum goes to the owner of the segment, who adds along the tree. `tag`: 0 to 8191, different
-/// for buckets in flight together.
-std::unique_ptr<BucketReduction> start_bucket_reduction(Communicator& group, const ShardLayout& layout, int64_t bucket,
-                                                        int64_t slots, ReductionOrder order,
-                                                        std::vector<Tensor> partials, int tag);
 
 }  // namespace longhaul

@@ -7,27 +7,30 @@
 #include <memory>
 #include <string>
 
+#include "core/comm/communicator.h"
+
 namespace longhaul {
 
 struct WatchdogOptions {
-  int rank = 0;
-  int size = 1;
-  double timeout_seconds = 600;  ///< without a beat; 0 turns the watch off
-  /// Is the main thread waiting for other ranks at the moment? A waiting rank gives the culprit 2 s to speak first.
+  double timeout_seconds = 600;  ///< without a beat, or without a sign of life from the neighbour rank; 0: no watch
+  /// Is the main thread waiting for other ranks at the moment? A waiting rank lets the culprit speak first, for 2 s.
   std::function<bool()> waiting_for_peers;
-  /// Has the process that started us gone? Then nobody is left to end the job. Default: the parent process changed
-  /// (only watched when size > 1, because a shell may leave a single process behind on purpose).
+  /// Has the process that started us gone? Then nobody is left to end the job. Default: the parent process changed;
+  /// only asked in a group of several, because a shell may leave a single process behind on purpose.
   std::function<bool()> orphaned;
-  /// Ends every rank of the job with a non-zero exit code after printing the message; must not return. Default: prints
-  /// it and calls _exit(1).
+  /// Ends every rank of the job with a non-zero exit code after printing the message (World::abort); must not return in
+  /// production. Default: prints it and calls _exit(1).
   std::function<void(const std::string& message)> terminate;
 };
 
-/// The heartbeat of one rank. beat() and phases are cheap and called from the main thread.
+/// The heartbeat of one rank: main thread -> own watchdog thread -> watchdog of the next rank (a ring), so that a
+/// stopped or vanished rank is named too. beat() and phases are cheap and called from the main thread. Every rank
+/// should name the same phases with the same allowances, since the others wait for the slowest.
 class Watchdog {
  public:
-  explicit Watchdog(WatchdogOptions options);
-  ~Watchdog();
+  /// Collective in spirit: every rank of `group` has one, with the same timeout. `group` must outlive it.
+  Watchdog(Communicator& group, WatchdogOptions options);
+  ~Watchdog();  ///< says goodbye to the next rank, so that an early end is no alarm
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 

@@ -1,5 +1,5 @@
-// The abstract group of ranks. core/ knows ranks only through this; parallel/ supplies MPI and NCCL. A group of size one
-// is the default, so single-process code has no special case.
+// The abstract group of ranks. core/ knows ranks only through this; parallel/ supplies MPI and NCCL. A group of size
+// one is the default, so single-process code has no special case.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace longhaul {
 
-/// A transfer in flight. wait() blocks until the buffer may be reused; test() makes progress and tells whether it is done.
+/// A transfer in flight. wait() blocks until the buffer may be reused; test() makes progress and tells whether it is
+/// done.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -20,7 +21,8 @@ class Transfer {
 };
 
 /// A group of ranks. All collective calls are made by every rank in the same order. Floating-point sums over ranks are
-/// deliberately absent: their bits would depend on the rank count. Use integers, assemble() or parallel/tree_reduction.h.
+/// deliberately absent: their bits would depend on the rank count. Use integers, assemble() or
+/// parallel/tree_reduction.h.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -32,7 +34,8 @@ class Communicator {
   virtual void sum(std::span<int64_t> values) = 0;
   virtual void max(std::span<int64_t> values) = 0;
   virtual void min(std::span<int64_t> values) = 0;
-  /// Each element is nonzero on at most one rank; afterwards every rank holds it. Exact, so independent of the rank count.
+  /// Each element is nonzero on at most one rank; afterwards every rank holds it. Exact, so independent of the rank
+  /// count.
   virtual void assemble(std::span<double> values) = 0;
   /// Bytes of `root` to every rank. Sizes are equal on all ranks.
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;

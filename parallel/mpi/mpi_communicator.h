@@ -40,7 +40,7 @@ class MpiCommunicator : public Communicator {
  private:
   struct Handles;  ///< MPI_Comm of collectives and of point-to-point
   enum class Call : int64_t;
-  void compare_calls(Call call, int64_t count);
+  void compare_calls(Call call, int64_t count, int64_t root = 0);
   template <typename T>
   void reduce(Call call, std::span<T> values);
 

@@ -1,10 +1,12 @@
 // MPI_Init, MPI_Finalize and MPI_Abort, owned once by main.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "core/comm/communicator.h"
+#include "kernels/error.h"
 
 namespace longhaul {
 
@@ -23,17 +25,24 @@ class MpiRuntime {
 /// All ranks this process was started with.
 class World {
  public:
-  /// Under mpirun, srun or another launcher that announces its ranks: MPI. Else (or with one rank announced by nobody)
-  /// the group of one, and MPI is never initialised.
+  /// Under mpirun, srun or another launcher that announces its ranks: MPI. Else the group of one, and MPI is never
+  /// initialised. user_error in a Slurm step of several tasks that announces no ranks (each task would train alone).
   World();
   ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
   Communicator& group() { return *group_; }
   bool uses_mpi() const { return runtime_ != nullptr; }
-  /// Is a thread of this rank blocked in a communication call? For the watchdog.
+  /// Is a thread of this rank blocked in a communication call? For the watchdog; from any thread.
   bool waiting_for_peers() const;
-  /// The last resort of a rank whose failure the others cannot know: prints `message` (with the rank when there are
-  /// several) on stderr and ends every rank with `exit_code`. From any thread.
+
+  /// Runs this rank's part of the program. Failures: an AgreedError (every rank has it) is printed by its rank alone
+  /// and every rank returns exit_code_of(fault); any other exception is known to this rank only: abort().
+  int run(const std::function<int()>& body, const std::function<int(Fault)>& exit_code_of);
+
+  /// The last resort: prints `message` (with the rank when there are several) on stderr and ends every rank with
+  /// `exit_code`. From any thread.
   [[noreturn]] void abort(const std::string& message, int exit_code);
 
  private:
