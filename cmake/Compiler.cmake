@@ -21,6 +21,7 @@ endif()
 add_library(longhaul_options INTERFACE)
 target_include_directories(longhaul_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(longhaul_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;-ffp-contract=off;-fno-math-errno>)
+target_link_options(longhaul_options INTERFACE LINKER:--as-needed)  # a CPU run must not load cuBLASLt
 if(LONGHAUL_SANITIZE)
   set(sanitize -fsanitize=${LONGHAUL_SANITIZE} -fno-omit-frame-pointer)
   if(LONGHAUL_SANITIZE MATCHES "undefined")

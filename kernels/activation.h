@@ -23,4 +23,13 @@ void swiglu_forward(Cpu, T* y, const T* gate_up, int64_t rows, int64_t columns);
 template <typename T>
 void swiglu_backward(Cpu, T* dgate_up, const T* dy, const T* gate_up, int64_t rows, int64_t columns);
 
+template <typename T>
+void bias_gelu_forward(Cuda, T* y, const T* x, const T* bias, int64_t rows, int64_t columns);
+template <typename T>
+void bias_gelu_backward(Cuda, T* dx, const T* dy, const T* x, const T* bias, int64_t rows, int64_t columns);
+template <typename T>
+void swiglu_forward(Cuda, T* y, const T* gate_up, int64_t rows, int64_t columns);
+template <typename T>
+void swiglu_backward(Cuda, T* dgate_up, const T* dy, const T* gate_up, int64_t rows, int64_t columns);
+
 }  // namespace longhaul::kernels

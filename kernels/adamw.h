@@ -17,4 +17,8 @@ struct AdamWStep {
 template <typename T>
 void adamw_update(Cpu, T* parameter, T* m, T* v, const T* gradient, int64_t count, const AdamWStep& step);
 
+/// T is float: the state and the master copy of the parameters are always f32.
+template <typename T>
+void adamw_update(Cuda, T* parameter, T* m, T* v, const T* gradient, int64_t count, const AdamWStep& step);
+
 }  // namespace longhaul::kernels

@@ -16,4 +16,11 @@ void embedding_forward(Cpu, T* y, const int32_t* ids, const int32_t* position_id
 template <typename T>
 void embedding_backward(Cpu, T* dtable, const int32_t* ids, const T* dy, int64_t rows, int64_t columns);
 
+template <typename T>
+void embedding_forward(Cuda, T* y, const int32_t* ids, const int32_t* position_ids, const T* tokens, const T* positions,
+                       int64_t rows, int64_t columns);
+/// As on the CPU, without atomics; parameter gradients are always f32.
+template <typename T>
+void embedding_backward(Cuda, float* dtable, const int32_t* ids, const T* dy, int64_t rows, int64_t columns);
+
 }  // namespace longhaul::kernels

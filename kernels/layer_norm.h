@@ -16,4 +16,13 @@ template <typename T>
 void layer_norm_backward(Cpu, T* dx, bool accumulate, T* dweight, T* dbias, bool accumulate_parameters, const T* dy,
                          const T* x, const T* weight, const T* mean, const T* rstd, int64_t rows, int64_t columns);
 
+/// Statistics and parameter gradients are always f32.
+template <typename T>
+void layer_norm_forward(Cuda, T* y, float* mean, float* rstd, const T* x, const T* weight, const T* bias, int64_t rows,
+                        int64_t columns, double epsilon);
+template <typename T>
+void layer_norm_backward(Cuda, T* dx, bool accumulate, float* dweight, float* dbias, bool accumulate_parameters,
+                         const T* dy, const T* x, const T* weight, const float* mean, const float* rstd, int64_t rows,
+                         int64_t columns);
+
 }  // namespace longhaul::kernels

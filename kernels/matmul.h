@@ -19,4 +19,9 @@ template <typename T>
 void matmul(Cpu, T* c, int64_t c_stride, MatrixOperand<T> a, MatrixOperand<T> b, int64_t m, int64_t n, int64_t k, T alpha,
             T beta);
 
+/// (Out, In) is (float, float), (bf16, bf16) or (float, bf16); products are summed in float, without TF32 rounding.
+template <typename Out, typename In>
+void matmul(const Cuda& device, Out* c, int64_t c_stride, MatrixOperand<In> a, MatrixOperand<In> b, int64_t m, int64_t n,
+            int64_t k, float alpha, float beta);
+
 }  // namespace longhaul::kernels

@@ -41,4 +41,31 @@ template <typename T>
 void dropout(Cpu, T* y, const T* x, double probability, RandomKey key, const int64_t* sample_ids, int64_t rows,
              int64_t rows_per_sample, int64_t columns);
 
+// The same on a CUDA device. Nothing is allocated, so results of reductions go to device memory of the caller.
+template <typename T>
+void fill(Cuda, T* y, T value, int64_t count);
+template <typename T>
+void add(Cuda, T* y, const T* a, const T* b, int64_t count);
+template <typename T>
+void scale(Cuda, T* y, float factor, int64_t count);
+template <typename T>
+void add_bias(Cuda, T* y, const T* bias, int64_t rows, int64_t columns);
+/// dbias is always f32, like every parameter gradient.
+template <typename T>
+void column_sum(Cuda, float* dbias, bool accumulate, const T* dy, int64_t rows, int64_t columns);
+/// Pairs f32<->bf16, f32->f32.
+template <typename To, typename From>
+void convert(Cuda, To* out, const From* in, int64_t count);
+/// result [1]; block_sums [ceil(count / 4096)] is scratch: one sum per 4096 elements, then added in order.
+template <typename T>
+void sum_of_squares(Cuda, double* result, double* block_sums, const T* x, int64_t count);
+/// result [1]: 1 when every element is finite, else 0.
+template <typename T>
+void all_finite(Cuda, int32_t* result, const T* x, int64_t count);
+template <typename T>
+void lerp_average(Cuda, T* average, const T* x, double decay, int64_t count);
+template <typename T>
+void dropout(Cuda, T* y, const T* x, double probability, RandomKey key, const int64_t* sample_ids, int64_t rows,
+             int64_t rows_per_sample, int64_t columns);
+
 }  // namespace longhaul::kernels

@@ -15,4 +15,12 @@ template <typename T>
 void rms_norm_backward(Cpu, T* dx, bool accumulate, T* dweight, bool accumulate_parameters, const T* dy, const T* x,
                        const T* weight, const T* rstd, int64_t rows, int64_t columns);
 
+/// Statistics and parameter gradients are always f32.
+template <typename T>
+void rms_norm_forward(Cuda, T* y, float* rstd, const T* x, const T* weight, int64_t rows, int64_t columns,
+                      double epsilon);
+template <typename T>
+void rms_norm_backward(Cuda, T* dx, bool accumulate, float* dweight, bool accumulate_parameters, const T* dy, const T* x,
+                       const T* weight, const float* rstd, int64_t rows, int64_t columns);
+
 }  // namespace longhaul::kernels
