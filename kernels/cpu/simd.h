@@ -1,14 +1,15 @@
-// Short vectors of float and double over the GCC vector extensions, as wide as the instruction set the file is compiled for.
-// Every operation is lane by lane and IEEE exact (no fast-math, no implicit contraction), so the bits of an element never
-// depend on the lane it sits in; tails run through the same code on padded vectors.
+// Short vectors of float and double over the GCC vector extensions, as wide as the instruction set the file is compiled
+// for. Every operation is lane by lane and IEEE exact (no fast-math, no implicit contraction), so the bits of an
+// element never depend on the lane it sits in; tails run through the same code on padded vectors.
 //
-// Accuracy (tests/kernels/simd_test.cpp): exp within 2 ulp in both types where the result is a normal number; results below
-// the smallest normal number are 0; -inf gives 0, overflow gives inf, NaN stays NaN. sigmoid within 4 ulp.
+// Accuracy (tests/kernels/simd_test.cpp): exp within 2 ulp in both types where the result is a normal number; results
+// below the smallest normal number are 0; -inf gives 0, overflow gives inf, NaN stays NaN. sigmoid within 4 ulp.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 
@@ -52,7 +53,8 @@ using Element = std::remove_cvref_t<decltype(V{}[0])>;
 
 template <typename T>
 inline Vec<T> broadcast(T value) {
-  return value - Vec<T>{};  // the extensions spread a scalar operand over the lanes; x - 0 keeps every bit, -0 and NaN too
+  return value -
+         Vec<T>{};  // the extensions spread a scalar operand over the lanes; x - 0 keeps every bit, -0 and NaN too
 }
 
 template <typename T>
@@ -171,7 +173,6 @@ inline V exp(V x) {
   V r = fma(n, broadcast<T>(-Constants::kLn2High), x);
   r = fma(n, broadcast<T>(-Constants::kLn2Low), r);
   V polynomial = broadcast<T>(Constants::kPolynomial[0]);
-#pragma GCC unroll 16
   for (size_t i = 1; i < std::size(Constants::kPolynomial); ++i)
     polynomial = fma(polynomial, r, broadcast<T>(Constants::kPolynomial[i]));
   const V power = fma(polynomial, r * r, r) + T(1);
@@ -189,7 +190,8 @@ inline V sigmoid(V x) {
   return T(1) / (T(1) + exp(-x));
 }
 
-/// target[i] = f(sources[i]...) for i < count, vector by vector; f takes and returns vectors. Elementwise aliasing is fine.
+/// target[i] = f(sources[i]...) for i < count, vector by vector; f takes and returns vectors. Elementwise aliasing is
+/// fine.
 template <typename T, typename F, typename... Sources>
 inline void transform(T* target, int64_t count, F f, const Sources*... sources) {
   int64_t i = 0;
@@ -197,7 +199,8 @@ inline void transform(T* target, int64_t count, F f, const Sources*... sources) 
   if (i < count) store_part<T>(target + i, f(load_part(sources + i, count - i)...), count - i);
 }
 
-/// Sum over i < count of f(sources[i]...): four vector accumulators in turn, then one fixed tree. Depends on count alone.
+/// Sum over i < count of f(sources[i]...): four vector accumulators in turn, then one fixed tree. Depends on count
+/// alone.
 template <typename T, typename F, typename... Sources>
 inline T transform_sum(int64_t count, F f, const Sources*... sources) {
   constexpr int64_t kStep = kWidth<T>;

@@ -1,0 +1,137 @@
+// What the two attention kernels share: tiles of queries and keys kept in the first- and second-level cache, packed
+// contiguously, and the one small product everything is made of.
+//
+// Scores are held transposed, [key][query]: a vector holds one key's scores for several queries, so that the softmax
+// runs down the keys without crossing lanes, and the transposed matrix serves as the broadcast operand of the next
+// product.
+//
+// Every number of a query's row depends on that query and its keys alone, never on its companions in the tile (masked
+// entries are exact zeros), so a row has the same bits however many queries are computed with it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/simd.h"
+
+namespace longhaul::kernels::attention {
+
+inline constexpr int64_t kTile = 64;          ///< queries and keys of a tile
+inline constexpr int64_t kMaxHeadSize = 256;  ///< largest supported head_size
+inline constexpr int64_t kRows = 4;           ///< rows of C held in registers by multiply
+inline constexpr int64_t kVectors = 2;        ///< vectors of C per row held in registers
+template <typename T>
+inline constexpr int64_t kColumns = kVectors* simd::kWidth<T>;  ///< columns of C computed together
+
+constexpr int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// How multiply treats what C holds.
+enum class Into {
+  kOverwrite,  ///< C = A B
+  kAdd,        ///< C += A B
+  kScaleAdd    ///< C = factor[row] * C + A B
+};
+
+/// C [kRows, kColumns] from A [kRows, depth] (element (r, t) at a[r * a_row + t * a_depth]) and B [depth, kColumns]
+/// (rows b_stride apart). One fma per term, t rising.
+template <Into into, typename T>
+inline void multiply(T* c, int64_t c_stride, const T* a, int64_t a_row, int64_t a_depth, const T* b, int64_t b_stride,
+                     int64_t depth, const T* factor = nullptr) {
+  using V = simd::Vec<T>;
+  constexpr int64_t kWidth = simd::kWidth<T>;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < kVectors; ++v) {
+      if constexpr (into == Into::kOverwrite) sums[r][v] = V{};
+      if constexpr (into == Into::kAdd) sums[r][v] = simd::load(c + r * c_stride + v * kWidth);
+      if constexpr (into == Into::kScaleAdd) sums[r][v] = simd::load(c + r * c_stride + v * kWidth) * factor[r];
+    }
+  for (int64_t t = 0; t < depth; ++t, a += a_depth, b += b_stride) {
+    V row[kVectors];
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < kVectors; ++v) row[v] = simd::load(b + v * kWidth);
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kRows; ++r) {
+      const V value = simd::broadcast(a[r * a_row]);
+#pragma GCC unroll 8
+      for (int64_t v = 0; v < kVectors; ++v) sums[r][v] = simd::fma(value, row[v], sums[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < kVectors; ++v) simd::store<T>(c + r * c_stride + v * kWidth, sums[r][v]);
+}
+
+/// target [padded_rows, width] = factor * source (rows `stride` apart, head_size columns), zeros around it.
+template <typename T>
+inline void pack_rows(T* target, int64_t width, int64_t padded_rows, const T* source, int64_t stride, int64_t rows,
+                      int64_t head_size, T factor) {
+  for (int64_t row = 0; row < padded_rows; ++row, target += width) {
+    if (row >= rows) {
+      std::fill(target, target + width, T(0));
+      continue;
+    }
+    const T* const from = source + row * stride;
+    for (int64_t d = 0; d < head_size; ++d) target[d] = from[d] * factor;
+    std::fill(target + head_size, target + width, T(0));
+  }
+}
+
+/// target [depth][kTile] = transpose of source [columns][width]; columns a multiple of kColumns.
+template <typename T>
+inline void transpose(T* target, const T* source, int64_t width, int64_t columns, int64_t depth) {
+  for (int64_t d = 0; d < depth; ++d)
+    for (int64_t i = 0; i < columns; ++i) target[d * kTile + i] = source[i * width + d];
+}
+
+/// A run of queries of one head that start at the same key and lie in one tile counted from that key.
+struct QueryTile {
+  int64_t first = 0;     ///< index of the first query in the row
+  int64_t count = 0;     ///< 1..kTile queries
+  int64_t position = 0;  ///< key position of the first query
+  int64_t start = 0;     ///< first key they may see
+  int64_t last_position() const { return position + count - 1; }
+};
+
+/// The tile that begins with query `first`; it ends before `end`.
+inline QueryTile query_tile(const int32_t* document_start, int64_t first, int64_t end, int64_t offset) {
+  const auto start_of = [document_start](int64_t query) {
+    return document_start == nullptr ? 0 : std::max<int64_t>(document_start[query], 0);
+  };
+  QueryTile tile{.first = first, .count = 1, .position = offset + first, .start = start_of(first)};
+  const int64_t distance = tile.position - tile.start;  // below 0: the query sees no key
+  const int64_t room = distance < 0 ? std::min(-distance, kTile) : kTile - distance % kTile;
+  while (tile.count < room && first + tile.count < end && start_of(first + tile.count) == tile.start) ++tile.count;
+  return tile;
+}
+
+/// A tile of keys against a tile of queries.
+struct KeyTile {
+  int64_t first = 0;    ///< key position
+  int64_t count = 0;    ///< 1..kTile keys, the last of them seen by the last query
+  bool masked = false;  ///< some query of the tile does not see all keys (padding rows included)
+
+  KeyTile(const QueryTile& queries, int64_t first_key)
+      : first(first_key),
+        count(std::min(kTile, queries.last_position() - first_key + 1)),
+        masked(first_key + round_up(count, kRows) - 1 > queries.position) {}
+  /// Keys that query `index` of the tile sees, counted from the tile's first.
+  int64_t seen_by(const QueryTile& queries, int64_t index) const {
+    return std::clamp<int64_t>(queries.position + index - first + 1, 0, count);
+  }
+};
+
+/// Elements read if every query saw every key: what decides whether waking other threads pays.
+inline int64_t attention_work(const AttentionShape& shape) {
+  return shape.batch * shape.query_heads * shape.query_length * (shape.key_length + 1) * shape.head_size;
+}
+
+/// Throws where a size is outside what the kernels can do.
+void check_shape(const AttentionShape& shape, bool backward);
+
+}  // namespace longhaul::kernels::attention
