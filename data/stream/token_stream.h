@@ -13,6 +13,7 @@
 
 namespace longhaul {
 
+class Mixture;
 class PackedSplit;
 
 /// Where a sample comes from.
@@ -46,6 +47,7 @@ class TokenStream {
 
  private:
   DataConfig config_;
+  std::unique_ptr<Mixture> mixture_;
   std::vector<std::unique_ptr<PackedSplit>> splits_;
 };
 

@@ -1,0 +1,61 @@
+#include "data/shards/writer_lock.h"
+
+#include <sys/file.h>
+
+#include <cerrno>
+#include <regex>
+
+#include "core/io/file_lock.h"
+#include "data/shards/manifest.h"
+#include "kernels/error.h"
+
+namespace longhaul {
+namespace {
+
+constexpr const char* kLockName = "writer.lock";
+
+void refuse_finished(const fs::path& directory) {
+  if (!fs::exists(directory / Manifest::kFileName)) return;
+  throw user_error("{}: already holds a finished dataset; choose another directory or remove this one",
+                   directory.string());
+}
+
+File take_lock(const fs::path& directory) {
+  create_directories_durably(directory);
+  refuse_finished(directory);
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (!WriterLock::is_writer_file(name)) {
+      throw user_error("{}: found the foreign file '{}', expected a new or empty directory", directory.string(), name);
+    }
+  }
+  File file = File::open_append(directory / kLockName);
+  if (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
+      locked_for_writing(directory / kLockName)) {
+    throw user_error("{}: another `longhaul tokenize` is writing this directory; wait for it or choose another",
+                     directory.string());
+  }
+  return file;
+}
+
+}  // namespace
+
+WriterLock::WriterLock(const fs::path& directory) : file_(take_lock(directory)) {
+  refuse_finished(directory);  // again: another writer may have ended between the first look and the lock
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.path().filename() != kLockName) fs::remove(entry.path());
+  }
+}
+
+void WriterLock::release() {
+  fs::remove(file_.path());
+  sync_directory(file_.path().parent_path());
+}
+
+bool WriterLock::is_writer_file(const std::string& name) {
+  static const std::regex pattern(
+      R"((train|valid|test)-\d+\.h5(\.tmp)?|(tokenizer\.bin|manifest\.json)\.tmp|tokenizer\.bin|writer\.lock)");
+  return std::regex_match(name, pattern);
+}
+
+}  // namespace longhaul
