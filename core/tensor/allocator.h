@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/tensor/device.h"
+#include "core/device/device.h"
 
 namespace longhaul {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/tensor/device.h"
+#include "core/device/device.h"
 
 namespace longhaul {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/tensor/device.h"
+#include "core/device/device.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/storage.h"

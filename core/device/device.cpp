@@ -1,4 +1,4 @@
-#include "core/tensor/device.h"
+#include "core/device/device.h"
 
 namespace longhaul {
 
