@@ -42,7 +42,7 @@ struct CheckpointExtras {
   std::string config_hash;
   std::string configuration;            ///< resolved configuration text
   int64_t data_position = 0;            ///< samples consumed by the whole job
-  std::string controller_state = "{}";  ///< a JSON object; kept exactly (finite numbers only)
+  std::string controller_state = "{}";  ///< text, by convention JSON; kept to the letter
   bool operator==(const CheckpointExtras&) const = default;
 };
 

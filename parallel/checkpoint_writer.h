@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
+#include "kernels/error.h"
 #include "parallel/checkpoint_manifest.h"
 #include "parallel/checkpoint_retention.h"
 #include "parallel/run_directory.h"
@@ -67,7 +68,8 @@ class CheckpointWriter {
  private:
   struct Flight;
   SaveReport complete();
-  SaveReport commit(const std::vector<std::vector<std::byte>>& tables);
+  SaveReport commit(const std::vector<std::string>& texts);
+  SaveReport fail(const Error& error);
 
   Communicator& group_;
   const RunDirectory& run_;

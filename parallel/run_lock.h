@@ -40,7 +40,8 @@ class RunLock {
   const std::string& recovered_from() const { return recovered_from_; }  ///< the dead holder's text(), or empty
 
  private:
-  bool take(const std::filesystem::path& name);
+  void take(const std::filesystem::path& name);
+  void remove_leftovers();
 
   std::filesystem::path directory_;
   LockHolder self_;
