@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/autograd/tape.h"
-#include "core/nn/batch.h"
+#include "core/tensor/batch.h"
 #include "kernels/philox.h"
 
 namespace longhaul::ops {

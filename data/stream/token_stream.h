@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/nn/batch.h"
+#include "core/tensor/batch.h"
 #include "data/stream/data_config.h"
 #include "data/tokenizers/tokenizer.h"
 
