@@ -1,6 +1,7 @@
 #include "core/models/decoder_model.h"
 
-#include <algorithm>
+#include <array>
+#include <memory>
 
 #include "core/models/key_value_cache.h"
 #include "core/ops/dropout.h"
@@ -31,17 +32,21 @@ ops::AttentionOptions DecoderModel::attention_options() const {
 
 Variable DecoderModel::hidden(ForwardContext& context) {
   check_batch(context.batch);
-  const bool drops = context.training && config_.dropout > 0;
-  const auto drop = [this, drops, &context](Tape& tape, const Variable& x, uint32_t stream) {
-    return drops ? ops::dropout(tape, x, config_.dropout, context.random_key(stream), context.batch) : x;
+  // Recomputation runs blocks again in the backward pass, so what they need is held by value, not through `context`.
+  const auto batch = std::make_shared<const Batch>(context.batch);
+  const auto attend = [batch, options = attention_options()](Tape& tape, const Variable& qkv) {
+    return ops::attention(tape, qkv, *batch, options);
   };
-  const auto attend = [options = attention_options(), &batch = context.batch](Tape& tape, const Variable& qkv) {
-    return ops::attention(tape, qkv, batch, options);
+  const double probability = context.training ? config_.dropout : 0;
+  const auto drop = [batch, probability](Tape& tape, const Variable& x, kernels::RandomKey key) {
+    return ops::dropout(tape, x, probability, key, *batch);
   };
-  Variable x = drop(context.tape, ops::embedding(context.tape, context.batch, tokens_, positions_), 0);
+  Variable x = ops::embedding(context.tape, *batch, tokens_, positions_);
+  x = drop(context.tape, x, context.random_key(0));
   for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-    const BlockRun run{attend, [drop, layer](Tape& tape, const Variable& branch_output, int branch) {
-                         return drop(tape, branch_output, dropout_stream(layer, branch));
+    const std::array keys{context.random_key(dropout_stream(layer, 0)), context.random_key(dropout_stream(layer, 1))};
+    const BlockRun run{attend, [drop, keys](Tape& tape, const Variable& branch_output, int branch) {
+                         return drop(tape, branch_output, keys[static_cast<size_t>(branch)]);
                        }};
     const auto forward = [this, layer, run](Tape& tape, const Variable& input) {
       return block(tape, layer, input, run);

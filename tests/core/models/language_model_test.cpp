@@ -1,0 +1,136 @@
+#include "core/models/language_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/core/models/model_testing.h"
+
+namespace longhaul {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ModelConfig one_layer(const std::string& family) {
+  ModelConfig config = testing::tiny_config(family);
+  config.n_layer = 1;
+  config.tie_embeddings = false;
+  return config;
+}
+
+/// Names in forward order (the store keeps them in reverse), a '+' in front of those that are decayed.
+std::vector<std::string> listed_parameters(const LanguageModel& model) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    names.insert(names.begin(), (parameter.decay == WeightDecay::yes ? "+" : "") + parameter.name);
+  }
+  return names;
+}
+
+TEST(LanguageModel, Gpt2RegistersItsParametersInForwardOrderAndDecaysMatricesOnly) {
+  EXPECT_THAT(
+      listed_parameters(*make_model(one_layer("gpt2"), 0)),
+      ElementsAre("+transformer.wte.weight", "+transformer.wpe.weight", "transformer.h.0.ln_1.weight",
+                  "transformer.h.0.ln_1.bias", "+transformer.h.0.attn.c_attn.weight",
+                  "transformer.h.0.attn.c_attn.bias", "+transformer.h.0.attn.c_proj.weight",
+                  "transformer.h.0.attn.c_proj.bias", "transformer.h.0.ln_2.weight", "transformer.h.0.ln_2.bias",
+                  "+transformer.h.0.mlp.c_fc.weight", "transformer.h.0.mlp.c_fc.bias",
+                  "+transformer.h.0.mlp.c_proj.weight", "transformer.h.0.mlp.c_proj.bias", "transformer.ln_f.weight",
+                  "transformer.ln_f.bias", "+lm_head.weight"));
+}
+
+TEST(LanguageModel, TransformerRegistersItsParametersInForwardOrderAndDecaysMatricesOnly) {
+  EXPECT_THAT(listed_parameters(*make_model(one_layer("gqa"), 0)),
+              ElementsAre("+model.embed_tokens.weight", "model.layers.0.input_layernorm.weight",
+                          "+model.layers.0.self_attn.qkv_proj.weight", "+model.layers.0.self_attn.o_proj.weight",
+                          "model.layers.0.post_attention_layernorm.weight", "+model.layers.0.mlp.gate_up_proj.weight",
+                          "+model.layers.0.mlp.down_proj.weight", "model.norm.weight", "+lm_head.weight"));
+}
+
+double deviation(const LanguageModel& model, const std::string& name) {
+  const auto values = model.parameters().find(name).variable.value().to_vector<float>();
+  const double squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+  return std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+TEST(LanguageModel, InitialisationScalesTheResidualProjectionsOfGpt2) {
+  ModelConfig config = testing::tiny_config("gpt2");
+  config.d_model = 120;
+  config.initializer_range = 0.02;
+  config.n_layer = 8;
+  const auto model = make_model(config, 7);
+  EXPECT_NEAR(deviation(*model, "transformer.h.3.attn.c_attn.weight"), 0.02, 0.0005);
+  EXPECT_NEAR(deviation(*model, "transformer.h.3.attn.c_proj.weight"), 0.02 / 4, 0.0002);
+  EXPECT_NEAR(deviation(*model, "transformer.h.3.mlp.c_proj.weight"), 0.02 / 4, 0.0002);
+  EXPECT_EQ(deviation(*model, "transformer.h.3.mlp.c_fc.bias"), 0);
+  EXPECT_EQ(deviation(*model, "transformer.h.3.ln_1.weight"), 1);
+}
+
+TEST(LanguageModel, SeedDecidesTheWeights) {
+  const auto a = make_model(one_layer("gpt2"), 1), b = make_model(one_layer("gpt2"), 1),
+             c = make_model(one_layer("gpt2"), 2);
+  EXPECT_EQ(a->parameters().flat_values().to_vector<float>(), b->parameters().flat_values().to_vector<float>());
+  EXPECT_NE(a->parameters().flat_values().to_vector<float>(), c->parameters().flat_values().to_vector<float>());
+}
+
+TEST(LanguageModel, LossIsTheCrossEntropyOfTheLogits) {
+  for (const char* family : {"gpt2", "transformer", "gqa"}) {
+    const auto model = make_model(testing::tiny_config(family), 1, DType::f64);
+    const Batch batch = testing::packed_row({testing::some_ids(5, 19), testing::some_ids(3, 19, 1)});
+    Tape tape(Tape::Mode::off);
+    ForwardContext context{tape, batch};
+    const LossSums loss = model->loss(context);
+    const Tensor logits = testing::full_logits(*model, batch);
+    double expected = 0;
+    for (int64_t row = 0; row < 8; ++row) {
+      const int32_t target = batch.targets.data<int32_t>()[row];
+      if (target < 0) continue;
+      double sum = 0;
+      for (double value : logits.rows(row, row + 1).span<double>()) sum += std::exp(value);
+      expected += std::log(sum) - logits.rows(row, row + 1).data<double>()[target];
+    }
+    EXPECT_NEAR(loss.cross_entropy, expected, 1e-9) << family;
+    EXPECT_NEAR(loss.objective.value().item<double>(), expected, 1e-9) << family;
+    EXPECT_EQ(loss.valid_targets, 6);
+  }
+}
+
+TEST(LanguageModel, FlopsOfGpt2AreCountedByHand) {
+  ModelConfig config = testing::tiny_config("gpt2");
+  config.n_layer = 3;
+  const auto flops = make_model(config, 0)->flops(9);
+  ASSERT_EQ(flops.size(), 4u);
+  EXPECT_EQ(flops[0].per_token, 3 * 2 * (15 * 45 + 15 * 15));  // q, k, v and the output projection
+  EXPECT_EQ(flops[1].per_token, 3 * 2 * 2 * 15 * 5);           // (9 + 1) / 2 keys on average
+  EXPECT_EQ(flops[2].per_token, 3 * 2 * 2 * 15 * 60);
+  EXPECT_EQ(flops[3].per_token, 2 * 15 * 19);
+}
+
+TEST(LanguageModel, FlopsOfGroupedQueriesAreCountedByHand) {
+  const auto flops = make_model(testing::tiny_config("gqa"), 0)->flops(1);
+  EXPECT_EQ(flops[0].per_token, 2 * 2 * 24 * (24 + 12 + 12 + 24));
+  EXPECT_EQ(flops[1].per_token, 2 * 2 * 2 * 24);
+  EXPECT_EQ(flops[2].per_token, 2 * 2 * 24 * 17 * 3);
+}
+
+TEST(LanguageModel, TooLongRowsAndForeignIdsAreRefused) {
+  const auto model = make_model(testing::tiny_config("transformer"), 0);
+  const auto complaint = [&](const Batch& batch) -> std::string {
+    try {
+      testing::full_logits(*model, batch);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::kUser);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(complaint(testing::packed_row({testing::some_ids(12, 19)})), HasSubstr("model.context_length 11"));
+  EXPECT_THAT(complaint(testing::packed_row({{3, 19}})), HasSubstr("19"));
+  EXPECT_THAT(complaint(testing::packed_row({{-2, 1}})), HasSubstr("-2"));
+}
+
+}  // namespace
+}  // namespace longhaul

@@ -1,0 +1,90 @@
+// Tiny models and batches shared by the tests of core/models.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/models/language_model.h"
+
+namespace longhaul::testing {
+
+/// family "gpt2", "transformer" or "gqa" (transformer with two query heads per key head). 2 layers, odd widths where
+/// the family allows them.
+inline ModelConfig tiny_config(const std::string& family) {
+  ModelConfig config;
+  config.family = family == "gpt2" ? "gpt2" : "transformer";
+  config.vocab_size = 19;
+  config.context_length = 11;
+  config.n_layer = 2;
+  config.d_model = family == "gpt2" ? 15 : 24;
+  config.n_head = family == "gpt2" ? 3 : 4;
+  config.n_kv_head = family == "gqa" ? 2 : 0;
+  config.d_ff = family == "gpt2" ? 0 : 17;
+  config.initializer_range = 0.3;  // large enough that every path matters
+  return config;
+}
+
+/// Ids that no simple rule of positions gives.
+inline std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary, int64_t salt = 0) {
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < count; ++i)
+    ids.push_back(static_cast<int32_t>((7 * i * i + 3 * i + 5 * salt + 1) % vocabulary));
+  return ids;
+}
+
+/// One row of documents, each predicting its own next token; the last token of a document has no target.
+inline Batch packed_row(const std::vector<std::vector<int32_t>>& documents) {
+  std::vector<int32_t> ids, targets, starts;
+  for (const auto& document : documents) {
+    const int32_t start = static_cast<int32_t>(ids.size());
+    for (size_t i = 0; i < document.size(); ++i) {
+      ids.push_back(document[i]);
+      targets.push_back(i + 1 < document.size() ? document[i + 1] : -1);
+      starts.push_back(start);
+    }
+  }
+  const int64_t length = static_cast<int64_t>(ids.size());
+  return make_batch(1, length, ids, targets, starts, {5});
+}
+
+struct LossAndGradients {
+  LossSums loss;
+  double objective = 0;
+  Tensor flat;  ///< the flat gradient buffer
+};
+
+inline LossAndGradients loss_and_gradients(LanguageModel& model, const Batch& batch, bool training = false) {
+  LossAndGradients result;
+  result.flat = model.parameters().make_flat_buffer(model.parameters().dtype());
+  model.parameters().bind_gradients(result.flat);
+  Tape tape;
+  ForwardContext context{tape, batch, training, 3, 4};
+  result.loss = model.loss(context);
+  result.objective = result.loss.objective.value().item<double>();
+  tape.backward(result.loss.objective);
+  model.parameters().zero_absent_gradients();
+  return result;
+}
+
+inline Tensor full_logits(LanguageModel& model, const Batch& batch) {
+  Tape tape(Tape::Mode::off);
+  ForwardContext context{tape, batch};
+  return model.logits(model.hidden(context).value());
+}
+
+/// Moves every parameter off its initial value, so that gains of 1 and biases of 0 hide nothing.
+inline void perturb(LanguageModel& model) {
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    for (int64_t i = 0; i < parameter.count(); ++i) {
+      const double shift = 0.1 * static_cast<double>((i * 37 + parameter.offset * 11) % 19 - 9) / 9;
+      dispatch_float("perturb", parameter.variable.dtype(), [&](auto type) {
+        using T = decltype(type);
+        parameter.variable.value().data<T>()[i] += static_cast<T>(shift);
+      });
+    }
+  }
+}
+
+}  // namespace longhaul::testing
