@@ -3,6 +3,7 @@
 #include "core/io/file.h"
 #include "kernels/error.h"
 #include "launch/interop/huggingface.h"
+#include "launch/interop/huggingface_tokenizer.h"
 #include "parallel/checkpoint_reader.h"
 #include "parallel/checkpoint_resume.h"
 
@@ -51,6 +52,7 @@ TrainedModel load_huggingface_model(const std::filesystem::path& directory) {
   TrainedModel result;
   result.origin = directory;
   result.model = import_huggingface(directory);
+  result.tokenizer = import_huggingface_tokenizer(directory);
   result.configuration = parse_configuration("", "");
   result.configuration.values.model = result.model->config();
   result.configuration.values.data.context = result.model->config().context_length;

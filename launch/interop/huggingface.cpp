@@ -2,6 +2,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "launch/interop/huggingface_names.h"
@@ -128,7 +129,7 @@ std::vector<NamedTensor> huggingface_tensors(const LanguageModel& model) {
   std::vector<NamedTensor> tensors;
   for (const Parameter& parameter : model.parameters().parameters()) {
     for (const HuggingFacePart& part : huggingface_parts(model.config(), parameter)) {
-      const Tensor rows = parameter.variable.value().rows(part.begin, part.end);
+      const Tensor rows = parameter.variable.value().rows(part.begin, part.end).to(DType::f32);
       tensors.push_back({part.name, part.transposed ? transpose(rows) : rows});
     }
   }

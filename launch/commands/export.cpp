@@ -1,0 +1,51 @@
+#include "launch/commands/export.h"
+
+#include <fmt/core.h>
+
+#include "launch/arguments.h"
+#include "launch/exit_codes.h"
+#include "launch/interop/huggingface.h"
+#include "launch/interop/huggingface_tokenizer.h"
+#include "launch/trained_model.h"
+
+namespace longhaul {
+namespace {
+
+constexpr const char* kUsage =
+    R"help(usage: longhaul export --run DIR | --checkpoint DIR  --out DIR  [--weights raw|ema]
+
+Writes a directory that Hugging Face transformers loads: config.json, model.safetensors (GPT2LMHeadModel for family gpt2,
+LlamaForCausalLM for family transformer) and the tokenizer's files where such files exist.
+
+  --run DIR         a run directory: its newest complete checkpoint
+  --checkpoint DIR  one checkpoint directory
+  --out DIR         directory to make; must be absent or empty
+  --weights KIND    raw (default) or ema, the running average
+
+examples:
+  longhaul export --run runs/shakespeare --out shakespeare-hf
+  python -c "import transformers as t; t.AutoModelForCausalLM.from_pretrained('shakespeare-hf')"
+)help";
+
+int run_export(const std::vector<std::string>& words) {
+  const Arguments arguments("export", words, {{"run=", "checkpoint=", "out=", "weights="}, {}});
+  if (arguments.has("run") == arguments.has("checkpoint")) {
+    throw user_error("longhaul export: name the model by either --run or --checkpoint");
+  }
+  const std::filesystem::path out = arguments.text("out");
+  const TrainedModel trained =
+      load_trained_model(arguments.text(arguments.has("run") ? "run" : "checkpoint"), arguments.text("weights", "raw"));
+  const int64_t end_of_text = trained.tokenizer ? trained.tokenizer->end_of_text() : -1;
+  export_huggingface(*trained.model, out, end_of_text);
+  const bool with_tokenizer = trained.tokenizer && export_huggingface_tokenizer(*trained.tokenizer, out);
+  fmt::print("exported {} (step {}, {} parameters) to {}{}\n", trained.origin.string(), trained.step,
+             trained.model->parameters().parameter_count(), out.string(),
+             with_tokenizer ? " with its tokenizer" : " without tokenizer files");
+  return kExitOk;
+}
+
+}  // namespace
+
+Command export_command() { return {"export", "write a trained model as a Hugging Face directory", kUsage, run_export}; }
+
+}  // namespace longhaul
