@@ -113,6 +113,19 @@ void load_part(const TensorDirectory& directory, const std::string& stored, cons
   target.copy_from(part.transposed ? transpose(source) : source);
 }
 
+/// Values or gradients of all parameters in Hugging Face form.
+template <typename Select>
+std::vector<NamedTensor> translate(const LanguageModel& model, Select select) {
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    for (const HuggingFacePart& part : huggingface_parts(model.config(), parameter)) {
+      const Tensor rows = select(parameter).rows(part.begin, part.end).to(DType::f32);
+      tensors.push_back({part.name, part.transposed ? transpose(rows) : rows});
+    }
+  }
+  return tensors;
+}
+
 void check_nothing_left(const TensorDirectory& directory, const std::set<std::string>& unused, bool tied) {
   for (const std::string& name : unused) {
     const bool tied_head = tied && name == "lm_head.weight";  // a copy of the embedding
@@ -126,14 +139,11 @@ void check_nothing_left(const TensorDirectory& directory, const std::set<std::st
 }  // namespace
 
 std::vector<NamedTensor> huggingface_tensors(const LanguageModel& model) {
-  std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : model.parameters().parameters()) {
-    for (const HuggingFacePart& part : huggingface_parts(model.config(), parameter)) {
-      const Tensor rows = parameter.variable.value().rows(part.begin, part.end).to(DType::f32);
-      tensors.push_back({part.name, part.transposed ? transpose(rows) : rows});
-    }
-  }
-  return tensors;
+  return translate(model, [](const Parameter& parameter) { return parameter.variable.value(); });
+}
+
+std::vector<NamedTensor> huggingface_gradients(const LanguageModel& model) {
+  return translate(model, [](const Parameter& parameter) { return parameter.variable.grad(); });
 }
 
 void export_huggingface(const LanguageModel& model, const fs::path& directory, int64_t eos_token_id) {

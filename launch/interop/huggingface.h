@@ -17,6 +17,9 @@ namespace longhaul {
 /// transposed.
 std::vector<NamedTensor> huggingface_tensors(const LanguageModel& model);
 
+/// The same names and layouts for the gradients bound at the moment.
+std::vector<NamedTensor> huggingface_gradients(const LanguageModel& model);
+
 /// config.json text of `config` (resolved). eos_token_id -1: none recorded. user_error when the family cannot express
 /// the configuration.
 std::string huggingface_config_text(const ModelConfig& config, int64_t eos_token_id = -1);
