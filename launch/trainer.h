@@ -1,0 +1,72 @@
+// The training loop: one step after the other, with validation, checkpoints and metrics between them. See architecture.md,
+// "Data flow of one step".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/control/lr_schedule.h"
+#include "core/control/spike_guard.h"
+#include "data/stream/token_stream.h"
+#include "launch/config/load_configuration.h"
+#include "launch/training/stop_signal.h"
+#include "launch/training/stopwatch.h"
+#include "launch/training/training_engine.h"
+#include "launch/training/training_log.h"
+#include "launch/training/training_state.h"
+#include "parallel/checkpoint_writer.h"
+#include "parallel/mpi/mpi_runtime.h"
+#include "parallel/run_directory.h"
+#include "parallel/watchdog.h"
+
+namespace longhaul {
+
+/// The schedule a configuration describes: decay_steps 0 stands for the rest of the run.
+LrSchedule schedule_of(const Configuration& configuration);
+
+class Trainer {
+ public:
+  /// Everything up to the first step: data, agreement of the ranks, run directory, model, the checkpoint to continue from
+  /// (`resume`: auto | none | STEP). Collective.
+  Trainer(World& world, ResolvedConfiguration configuration, const std::string& resume);
+  ~Trainer();
+
+  /// Trains to train.steps, or until a signal or train.stop_after. Returns the exit code. Collective.
+  int run();
+
+ private:
+  void open_data();
+  void agree_on_configuration();
+  void start_engine(const std::string& resume);
+  void resume_from(CheckpointReader& checkpoint);
+  void start_from_weights(const std::string& checkpoint);
+  StepResult train_step(int64_t step);
+  bool should_stop(int64_t step);
+  void validate(int64_t step);
+  double score(int64_t rows, double& perplexity, int64_t& targets);
+  void save(int64_t step);
+  void report_saves(const std::vector<SaveReport>& reports);
+  int finish(int64_t step, bool stopped);
+
+  World& world_;
+  Communicator& group_;
+  ResolvedConfiguration configuration_;
+  const Configuration& config_;
+  StopSignal stop_;
+  Watchdog watchdog_;
+  int threads_ = 1;
+  std::unique_ptr<TokenStream> stream_;
+  std::unique_ptr<ValidationSet> validation_;
+  DataIdentity identity_;
+  std::unique_ptr<RunDirectory> run_;
+  std::unique_ptr<TrainingEngine> engine_;
+  SpikeGuard guard_;
+  LrSchedule schedule_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  std::unique_ptr<TrainingLog> log_;
+  int64_t first_step_ = 1;
+  int64_t last_saved_ = -1;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,99 @@
+#include "launch/training/training_engine.h"
+
+#include <limits>
+#include <vector>
+
+#include "core/autograd/tape.h"
+#include "core/comm/agreement.h"
+#include "core/optim/clipping.h"
+#include "launch/training/stopwatch.h"
+
+namespace longhaul {
+
+/// Loss sums by slot; each rank fills its own, so that assembling them is exact whatever the ranks.
+struct TrainingEngine::SlotSums {
+  std::vector<double> cross_entropy;
+  int64_t valid_targets = 0;
+};
+
+TrainingEngine::TrainingEngine(Communicator& group, const Configuration& configuration)
+    : group_(group),
+      seed_(configuration.train.seed),
+      clip_norm_(configuration.optimizer.clip_norm),
+      slots_(configuration.train.slots) {
+  const TrainConfig& train = configuration.train;
+  const OptimizerConfig& optimizer = configuration.optimizer;
+  model_ = make_model(configuration.model, train.seed, dtype_from_name(train.dtype));
+  layout_ = std::make_unique<ShardLayout>(model_->parameters(), group.size(), configuration.parallel.bucket_bytes);
+  const GradientReducerOptions reduction{
+      .slots = train.slots,
+      .overlap = configuration.parallel.overlap,
+      .order = configuration.parallel.unordered ? ReductionOrder::unordered : ReductionOrder::fixed_tree};
+  reducer_ = std::make_unique<GradientReducer>(model_->parameters(), *layout_, group, reduction);
+  const AdamWOptions adamw{optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay};
+  optimizer_ = std::make_unique<ShardedOptimizer>(model_->parameters(), *layout_, group,
+                                                  ShardedOptimizerOptions{adamw, train.ema_decay});
+}
+
+void TrainingEngine::run_slot(int64_t step, int64_t slot, const std::function<Batch(int64_t slot)>& batch_of,
+                              SlotSums& sums, PhaseSeconds& seconds) {
+  Stopwatch watch;
+  const Batch batch = batch_of(slot);
+  seconds.data += watch.lap();
+  reducer_->begin_slot(slot);
+  Tape tape;
+  ForwardContext context{
+      .tape = tape, .batch = batch, .training = true, .seed = seed_, .step = static_cast<uint64_t>(step)};
+  const LossSums loss = model_->loss(context);
+  seconds.forward += watch.lap();
+  tape.backward(loss.objective);
+  reducer_->end_slot();
+  seconds.backward += watch.lap();
+  sums.cross_entropy[static_cast<size_t>(slot)] = loss.cross_entropy;
+  sums.valid_targets += loss.valid_targets;
+}
+
+StepResult TrainingEngine::step(int64_t step, double learning_rate, SpikeGuard& guard,
+                                const std::function<Batch(int64_t slot)>& batch_of, Watchdog& watchdog) {
+  StepResult result;
+  SlotSums sums{std::vector<double>(static_cast<size_t>(slots_)), 0};
+  {
+    const Watchdog::Phase phase(watchdog, "forward and backward");
+    agree(group_, "forward and backward", [&] {
+      for (int64_t slot = reducer_->slots().begin; slot < reducer_->slots().end; ++slot) {
+        run_slot(step, slot, batch_of, sums, result.seconds);
+        watchdog.beat(step);
+      }
+    });
+  }
+  Stopwatch watch;
+  {
+    const Watchdog::Phase phase(watchdog, "reduction of the gradients");
+    group_.assemble(sums.cross_entropy);
+    group_.sum({&sums.valid_targets, 1});
+    const Tensor& gradients = reducer_->finish();
+    result.seconds.reduction = watch.lap();
+    double total = 0;
+    for (const double sum : sums.cross_entropy) total += sum;
+    result.valid_targets = sums.valid_targets;
+    result.cross_entropy = sums.valid_targets > 0 ? total / static_cast<double>(sums.valid_targets)
+                                                  : std::numeric_limits<double>::quiet_NaN();
+    decide_and_update(gradients, learning_rate, guard, result);
+  }
+  watchdog.beat(step);
+  return result;
+}
+
+void TrainingEngine::decide_and_update(const Tensor& gradients, double learning_rate, SpikeGuard& guard,
+                                       StepResult& result) {
+  Stopwatch watch;
+  const double scale = result.valid_targets > 0 ? 1.0 / static_cast<double>(result.valid_targets) : 0;
+  result.gradient_norm = optimizer_->gradient_norms(gradients, scale).total;
+  result.decision = guard.decide(result.cross_entropy, result.gradient_norm);
+  result.seconds.norm = watch.lap();
+  if (result.decision != SpikeGuard::Decision::apply) return;
+  optimizer_->update(gradients, learning_rate, scale * clip_factor(result.gradient_norm, clip_norm_));
+  result.seconds.update = watch.lap();
+}
+
+}  // namespace longhaul

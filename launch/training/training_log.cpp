@@ -1,0 +1,133 @@
+#include "launch/training/training_log.h"
+
+#include <cstdio>
+
+#include "core/io/file.h"
+#include "kernels/cpu_isa.h"
+#include "launch/build_info.h"
+#include "launch/metrics/progress.h"
+
+namespace longhaul {
+namespace {
+
+std::string count_text(double count) {
+  if (count >= 1e9) return fmt::format("{:.2f}G", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:.1f}M", count / 1e6);
+  if (count >= 1e3) return fmt::format("{:.1f}k", count / 1e3);
+  return fmt::format("{:.0f}", count);
+}
+
+int64_t tokens_per_step(const Configuration& config) {
+  return config.train.slots * config.train.rows_per_slot * config.data.context;
+}
+
+std::string header(const ResolvedConfiguration& configuration, const RunStart& start) {
+  const Configuration& config = configuration.values;
+  std::string text;
+  for (const auto& [key, value] : configuration.text) {
+    text += fmt::format("  {:<30} {:<28} {}\n", key, value.empty() ? "(empty)" : value, configuration.origin.at(key));
+  }
+  text += fmt::format("longhaul {} ({}), CPU kernels {}\n", build_info().version, build_info().commit, kernels::cpu_isa_name());
+  text += fmt::format("run {} (id {}), {} rank(s) x {} thread(s); equal bits need equal threads per rank\n", start.run_directory,
+                      start.run_id, start.ranks, start.threads);
+  text += fmt::format("model {}: {} parameters, {} FLOPs per token; batch of {} slots x {} rows x {} tokens = {} tokens\n",
+                      config.model.family, count_text(static_cast<double>(start.parameters)), count_text(start.flops_per_token),
+                      config.train.slots, config.train.rows_per_slot, config.data.context, tokens_per_step(config));
+  text += fmt::format("100 % MFU is {} FLOP/s ({})\n", count_text(start.peak_flops),
+                      config.metrics.peak_gflops > 0 ? "metrics.peak_gflops" : "measured: matrix products of all ranks at once");
+  text += "weight decay by parameter:\n" + start.decay_list;
+  if (text.back() != '\n') text += '\n';
+  for (const std::string& note : start.notes) text += note + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string console_line(int64_t step, int64_t steps, double learning_rate, const StepResult& result,
+                         const Throughput& throughput) {
+  std::string text = fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.3e}  {} tok/s  MFU {:.1f} %  ETA {}", step, steps,
+                                 result.cross_entropy, result.gradient_norm, learning_rate,
+                                 count_text(throughput.tokens_per_second()), 100 * throughput.utilisation(),
+                                 duration_text(throughput.seconds_per_step() * static_cast<double>(steps - step)));
+  if (result.decision != SpikeGuard::Decision::apply) text += fmt::format("  ({})", name_of(result.decision));
+  return text;
+}
+
+TrainingLog::TrainingLog(const Communicator& group, const ResolvedConfiguration& configuration, const RunStart& start)
+    : is_root_(group.is_root()), config_(configuration.values),
+      throughput_(tokens_per_step(configuration.values), start.flops_per_token, start.peak_flops) {
+  if (!is_root_) return;
+  std::fputs(header(configuration, start).c_str(), stdout);
+  std::fflush(stdout);
+  const std::filesystem::path directory = start.run_directory;
+  write_file_durably(directory / "config.ini", configuration.ini());
+  metrics_ = std::make_unique<MetricsLog>(directory, config_.metrics, start.first_step - 1);
+  metrics_->write({"start",
+                   start.first_step - 1,
+                   {{"ranks", int64_t{start.ranks}},
+                    {"threads", int64_t{start.threads}},
+                    {"config_hash", configuration.hash()},
+                    {"commit", std::string(build_info().commit)}}});
+}
+
+void TrainingLog::line(const std::string& text) {
+  if (!is_root_) return;
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+void TrainingLog::step(int64_t step, double learning_rate, const StepResult& result, double seconds,
+                       double exposed_seconds) {
+  throughput_.add_step(seconds);
+  const bool due = step % config_.metrics.every == 0 || step == config_.train.steps || step == 1;
+  if (!is_root_ || (!due && result.decision == SpikeGuard::Decision::apply)) return;
+  line(console_line(step, config_.train.steps, learning_rate, result, throughput_));
+  const PhaseSeconds& phases = result.seconds;
+  metrics_->write({"train",
+                   step,
+                   {{"loss", result.cross_entropy},
+                    {"gradient_norm", result.gradient_norm},
+                    {"learning_rate", learning_rate},
+                    {"tokens", step * tokens_per_step(config_)},
+                    {"valid_targets", result.valid_targets},
+                    {"tokens_per_second", throughput_.tokens_per_second()},
+                    {"mfu", throughput_.utilisation()},
+                    {"decision", std::string(name_of(result.decision))},
+                    {"seconds", seconds},
+                    {"seconds_data", phases.data},
+                    {"seconds_forward", phases.forward},
+                    {"seconds_backward", phases.backward},
+                    {"seconds_reduction", phases.reduction},
+                    {"seconds_reduction_exposed", exposed_seconds},
+                    {"seconds_norm", phases.norm},
+                    {"seconds_update", phases.update}}});
+}
+
+void TrainingLog::validation(int64_t step, const std::string& weights, const ValidationScore& score, double seconds) {
+  if (!is_root_) return;
+  line(fmt::format("validation after step {}: {} weights: CE {:.6f}  perplexity {:.3f}  over {} targets in {:.1f} s", step, weights,
+                   score.mean(), score.perplexity(), score.valid_targets, seconds));
+  metrics_->write({weights == "raw" ? "validation" : "validation_" + weights,
+                   step,
+                   {{"cross_entropy", score.mean()},
+                    {"perplexity", score.perplexity()},
+                    {"valid_targets", score.valid_targets},
+                    {"seconds", seconds}}});
+}
+
+void TrainingLog::save(const SaveReport& report) {
+  if (!is_root_) return;
+  if (!report.problem.empty()) {
+    std::fflush(stdout);
+    fmt::print(stderr, "longhaul: warning: checkpoint of step {}: {}\n", report.step, report.problem);
+  }
+  if (report.committed) {
+    line(fmt::format("checkpoint of step {}: {} ({} bytes, {:.2f} s)", report.step, report.directory.string(),
+                     count_text(static_cast<double>(report.bytes)), report.seconds));
+  }
+  metrics_->write({"checkpoint",
+                   report.step,
+                   {{"committed", int64_t{report.committed}}, {"bytes", report.bytes}, {"seconds", report.seconds}}});
+}
+
+}  // namespace longhaul

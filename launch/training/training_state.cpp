@@ -1,0 +1,87 @@
+#include "launch/training/training_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "launch/config/key_table.h"
+
+namespace longhaul {
+
+std::string ControllerState::to_json() const {
+  const nlohmann::json json = {{"updates", updates},
+                               {"spike_guard",
+                                {{"mean_norm", guard.mean_norm},
+                                 {"applied", guard.applied},
+                                 {"consecutive", guard.consecutive},
+                                 {"skipped", guard.skipped}}},
+                               {"data", identity.data},
+                               {"tokenizer", identity.tokenizer}};
+  return json.dump();
+}
+
+ControllerState ControllerState::from_json(const std::string& text, const std::string& origin) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    const nlohmann::json& guard = json.at("spike_guard");
+    ControllerState state;
+    state.updates = json.at("updates").get<int64_t>();
+    state.guard = {guard.at("mean_norm").get<double>(), guard.at("applied").get<int64_t>(),
+                   guard.at("consecutive").get<int64_t>(), guard.at("skipped").get<int64_t>()};
+    state.identity = {json.at("data").get<std::string>(), json.at("tokenizer").get<std::string>()};
+    return state;
+  } catch (const nlohmann::json::exception& error) {
+    throw user_error("{}: the controller state cannot be read ({}); it was written by another version", origin,
+                     error.what());
+  }
+}
+
+std::vector<std::string> check_resumable(const ResolvedConfiguration& now, const DataIdentity& identity,
+                                         const CheckpointReader& checkpoint) {
+  const std::string origin = checkpoint.directory().string();
+  const CheckpointExtras& extras = checkpoint.manifest().extras;
+  const ResolvedConfiguration then = parse_configuration(extras.configuration, origin + " (configuration)");
+  std::vector<std::string> changed;
+  for (const ConfigurationDifference& difference : differences(now.text, then.text)) {
+    for (const ConfigKey& key : key_table()) {
+      // Datasets may have moved; their contents are compared below.
+      if (key.key() != difference.key || key.key() == "data.datasets") continue;
+      if (key.fixed) {
+        throw user_error(
+            "{} is {} but the checkpoint {} was trained with {}; use that value, another train.run_dir, or --resume "
+            "none",
+            difference.key, difference.ours, origin, difference.theirs);
+      }
+      changed.push_back(fmt::format("{} = {} (was {})", difference.key, difference.ours, difference.theirs));
+    }
+  }
+  const DataIdentity before = ControllerState::from_json(extras.controller_state, origin).identity;
+  if (before.tokenizer != identity.tokenizer) {
+    throw user_error(
+        "data.datasets: tokenizer {} differs from {} of the checkpoint {}; tokenize with the same tokenizer",
+        identity.tokenizer, before.tokenizer, origin);
+  }
+  if (before.data != identity.data) {
+    throw user_error(
+        "data.datasets: contents or weights differ from those of the checkpoint {}; use the same datasets, "
+        "or checkpoint.init_from with a new train.run_dir",
+        origin);
+  }
+  return changed;
+}
+
+void load_optimizer(Communicator& group, ShardedOptimizer& optimizer, CheckpointReader& checkpoint, int64_t updates) {
+  checkpoint.verify_together(group);
+  const bool has_average = [&] {
+    for (const auto& [name, entry] : checkpoint.manifest().tensors) {
+      if (name.rfind("ema/", 0) == 0) return true;
+    }
+    return false;
+  }();
+  optimizer.load(updates, [&](const TensorSlice& slice) {
+    const bool missing_average = slice.kind == "ema" && !has_average;
+    const std::string name = missing_average ? "parameter/" + slice.name : slice.key();
+    checkpoint.read(name, slice.offset, slice.count, slice.dtype, slice.data);
+  });
+}
+
+}  // namespace longhaul

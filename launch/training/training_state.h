@@ -1,0 +1,41 @@
+// What a checkpoint holds besides tensors, and how a run continues from one.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/comm/communicator.h"
+#include "core/control/spike_guard.h"
+#include "launch/config/load_configuration.h"
+#include "parallel/checkpoint_reader.h"
+#include "parallel/sharded_optimizer.h"
+
+namespace longhaul {
+
+/// Checksums of what the rows are made from; a run that continues must find the same.
+struct DataIdentity {
+  std::string data;       ///< data_fingerprint()
+  std::string tokenizer;  ///< tokenizer fingerprint
+};
+
+/// The controllers' state as the JSON text a checkpoint keeps.
+struct ControllerState {
+  int64_t updates = 0;  ///< of the optimizer; skipped steps do not count
+  SpikeGuard::State guard;
+  DataIdentity identity;
+
+  std::string to_json() const;
+  static ControllerState from_json(const std::string& text, const std::string& origin);
+};
+
+/// Compares a run with the checkpoint it continues from. user_error naming the key and both values for one that must
+/// match (model, data, slots, tokenizer, contents of the datasets); returns one line for every other key that changed.
+std::vector<std::string> check_resumable(const ResolvedConfiguration& now, const DataIdentity& identity,
+                                         const CheckpointReader& checkpoint);
+
+/// Fills parameters, moments, master copy and average. Collective. An average that the checkpoint lacks starts from its
+/// parameters.
+void load_optimizer(Communicator& group, ShardedOptimizer& optimizer, CheckpointReader& checkpoint, int64_t updates);
+
+}  // namespace longhaul
