@@ -1,7 +1,8 @@
-// The training loop: one step after the other, with validation, checkpoints and metrics between them. See architecture.md,
-// "Data flow of one step".
+// The training loop: one step after the other, with validation, checkpoints and metrics between them. See
+// architecture.md, "Data flow of one step".
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,7 +28,8 @@ LrSchedule schedule_of(const Configuration& configuration);
 
 class Trainer {
  public:
-  /// Everything up to the first step: data, agreement of the ranks, run directory, model, the checkpoint to continue from
+  /// Everything up to the first step: data, agreement of the ranks, run directory, model, the checkpoint to continue
+  /// from
   /// (`resume`: auto | none | STEP). Collective.
   Trainer(World& world, ResolvedConfiguration configuration, const std::string& resume);
   ~Trainer();
@@ -36,17 +38,20 @@ class Trainer {
   int run();
 
  private:
+  // trainer_start.cpp: everything up to the first step.
+  void start(const std::string& resume);
   void open_data();
-  void agree_on_configuration();
-  void start_engine(const std::string& resume);
-  void resume_from(CheckpointReader& checkpoint);
-  void start_from_weights(const std::string& checkpoint);
+  void require_equal_ranks();
+  void make_engine();
+  std::vector<std::string> resume_from(CheckpointReader& checkpoint);
+  void take_initial_weights();
+
+  // trainer.cpp: the loop.
   StepResult train_step(int64_t step);
   bool should_stop(int64_t step);
   void validate(int64_t step);
-  double score(int64_t rows, double& perplexity, int64_t& targets);
   void save(int64_t step);
-  void report_saves(const std::vector<SaveReport>& reports);
+  void saved(const SaveReport& report);
   int finish(int64_t step, bool stopped);
 
   World& world_;
@@ -54,8 +59,8 @@ class Trainer {
   ResolvedConfiguration configuration_;
   const Configuration& config_;
   StopSignal stop_;
+  std::atomic<const TrainingEngine*> watched_engine_ = nullptr;  ///< asked by the watchdog's thread
   Watchdog watchdog_;
-  int threads_ = 1;
   std::unique_ptr<TokenStream> stream_;
   std::unique_ptr<ValidationSet> validation_;
   DataIdentity identity_;
@@ -66,7 +71,9 @@ class Trainer {
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<TrainingLog> log_;
   int64_t first_step_ = 1;
-  int64_t last_saved_ = -1;
+  int64_t last_saved_ = -1;      ///< step of the newest checkpoint begun (or resumed from)
+  int64_t last_committed_ = -1;  ///< step of the newest complete checkpoint
+  int64_t last_validated_ = -1;
 };
 
 }  // namespace longhaul

@@ -27,11 +27,12 @@ std::string version_text() {
   const BuildInfo& info = build_info();
   std::string text = fmt::format("longhaul {}\n", info.version);
   text += row("commit", std::string(info.commit));
-  text += row("build", fmt::format("{}, {}{}{}", info.build_type, info.compiler, info.sanitizers.empty() ? "" : ", sanitizers ",
-                                   info.sanitizers));
+  text += row("build", fmt::format("{}, {}{}{}", info.build_type, info.compiler,
+                                   info.sanitizers.empty() ? "" : ", sanitizers ", info.sanitizers));
   text += row("CPU kernels", kernels::cpu_isa_name());
   text += row("MPI", fmt::format("compiled {}; loaded {}", mpi_version_compiled(), mpi_version_loaded()));
-  text += row("HDF5", fmt::format("compiled {} ({}); loaded {}", hdf5_version_compiled(), info.hdf5, hdf5_version_loaded()));
+  text += row("HDF5",
+              fmt::format("compiled {} ({}); loaded {}", hdf5_version_compiled(), info.hdf5, hdf5_version_loaded()));
   text += row("BLAS", fmt::format("linked {}; loaded {}", info.blas, blas_loaded()));
   text += row("CUDA", fmt::format("{}{}{}", info.cuda, info.cuda_architectures.empty() ? "" : ", architectures ",
                                   info.cuda_architectures));

@@ -32,8 +32,8 @@ class MetricsLog {
   static constexpr const char* kFileName = "metrics.jsonl";
   static constexpr const char* kTensorboardDirectory = "tensorboard";
 
-  /// Opens the files in `run_directory`. A run that continues after `resumed_step` steps repeats the later ones: their lines
-  /// (and a line cut off by a crash) are removed, so that every step stands in the file once.
+  /// Opens the files in `run_directory`. A run that continues after `resumed_step` steps repeats the later ones: their
+  /// lines (and a line cut off by a crash) are removed, so that every step stands in the file once.
   MetricsLog(const std::filesystem::path& run_directory, const MetricsConfig& config, int64_t resumed_step);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;

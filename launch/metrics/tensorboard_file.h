@@ -19,8 +19,8 @@ std::string tfrecord(std::string_view bytes);
 
 class TensorboardFile {
  public:
-  /// Creates events.out.tfevents.* in `directory`. `first_step`: steps from this one on that earlier files hold are dropped
-  /// by the reader (a resumed run repeats them).
+  /// Creates events.out.tfevents.* in `directory`. `first_step`: steps from this one on that earlier files hold are
+  /// dropped by the reader (a resumed run repeats them).
   TensorboardFile(const std::filesystem::path& directory, int64_t first_step);
 
   void write(int64_t step, const std::vector<std::pair<std::string, double>>& scalars);

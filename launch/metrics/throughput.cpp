@@ -20,8 +20,8 @@ double measured_peak_flops(Communicator& group) {
   const std::vector<float> a(kSize * kSize, 0.5f), b(kSize * kSize, 0.25f);
   std::vector<float> c(kSize * kSize);
   const auto multiply = [&] {
-    kernels::matmul<float>(kernels::Cpu{}, c.data(), kSize, {a.data(), kSize}, {b.data(), kSize}, kSize, kSize, kSize, 1.0f,
-                           0.0f);
+    kernels::matmul<float>(kernels::Cpu{}, c.data(), kSize, {a.data(), kSize}, {b.data(), kSize}, kSize, kSize, kSize,
+                           1.0f, 0.0f);
   };
   multiply();  // starts the threads
   group.barrier();

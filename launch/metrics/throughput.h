@@ -12,8 +12,8 @@ namespace longhaul {
 /// Floating-point operations of forward and backward per token; recomputation does not count.
 double training_flops_per_token(const LanguageModel& model, int64_t context);
 
-/// Single-precision matrix products per second of this rank with its threads, all ranks measuring at once, added over ranks.
-/// Takes about half a second. Collective.
+/// Single-precision matrix products per second of this rank with its threads, all ranks measuring at once, added over
+/// ranks. Takes about half a second. Collective.
 double measured_peak_flops(Communicator& group);
 
 /// Rates over the most recent steps.

@@ -47,6 +47,8 @@ class TrainingEngine {
 
   LanguageModel& model() { return *model_; }
   ShardedOptimizer& optimizer() { return *optimizer_; }
+  /// Does the main thread wait for gradients of other ranks? From any thread.
+  bool waiting_for_peers() const { return reducer_->waiting(); }
   const ReductionTimeline& timeline() const { return reducer_->timeline(); }
 
   /// Runs step number `step` (from 1). `batch_of` gives the batch of a global slot number. Collective; a failure on one

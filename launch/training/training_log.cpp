@@ -27,14 +27,17 @@ std::string header(const ResolvedConfiguration& configuration, const RunStart& s
   for (const auto& [key, value] : configuration.text) {
     text += fmt::format("  {:<30} {:<28} {}\n", key, value.empty() ? "(empty)" : value, configuration.origin.at(key));
   }
-  text += fmt::format("longhaul {} ({}), CPU kernels {}\n", build_info().version, build_info().commit, kernels::cpu_isa_name());
-  text += fmt::format("run {} (id {}), {} rank(s) x {} thread(s); equal bits need equal threads per rank\n", start.run_directory,
-                      start.run_id, start.ranks, start.threads);
-  text += fmt::format("model {}: {} parameters, {} FLOPs per token; batch of {} slots x {} rows x {} tokens = {} tokens\n",
-                      config.model.family, count_text(static_cast<double>(start.parameters)), count_text(start.flops_per_token),
-                      config.train.slots, config.train.rows_per_slot, config.data.context, tokens_per_step(config));
-  text += fmt::format("100 % MFU is {} FLOP/s ({})\n", count_text(start.peak_flops),
-                      config.metrics.peak_gflops > 0 ? "metrics.peak_gflops" : "measured: matrix products of all ranks at once");
+  text += fmt::format("longhaul {} ({}), CPU kernels {}\n", build_info().version, build_info().commit,
+                      kernels::cpu_isa_name());
+  text += fmt::format("run {} (id {}), {} rank(s) x {} thread(s); equal bits need equal threads per rank\n",
+                      start.run_directory, start.run_id, start.ranks, start.threads);
+  text += fmt::format(
+      "model {}: {} parameters, {} FLOPs per token; batch of {} slots x {} rows x {} tokens = {} tokens\n",
+      config.model.family, count_text(static_cast<double>(start.parameters)), count_text(start.flops_per_token),
+      config.train.slots, config.train.rows_per_slot, config.data.context, tokens_per_step(config));
+  text += fmt::format(
+      "100 % MFU is {} FLOP/s ({})\n", count_text(start.peak_flops),
+      config.metrics.peak_gflops > 0 ? "metrics.peak_gflops" : "measured: matrix products of all ranks at once");
   text += "weight decay by parameter:\n" + start.decay_list;
   if (text.back() != '\n') text += '\n';
   for (const std::string& note : start.notes) text += note + "\n";
@@ -45,8 +48,8 @@ std::string header(const ResolvedConfiguration& configuration, const RunStart& s
 
 std::string console_line(int64_t step, int64_t steps, double learning_rate, const StepResult& result,
                          const Throughput& throughput) {
-  std::string text = fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.3e}  {} tok/s  MFU {:.1f} %  ETA {}", step, steps,
-                                 result.cross_entropy, result.gradient_norm, learning_rate,
+  std::string text = fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.3e}  {} tok/s  MFU {:.1f} %  ETA {}",
+                                 step, steps, result.cross_entropy, result.gradient_norm, learning_rate,
                                  count_text(throughput.tokens_per_second()), 100 * throughput.utilisation(),
                                  duration_text(throughput.seconds_per_step() * static_cast<double>(steps - step)));
   if (result.decision != SpikeGuard::Decision::apply) text += fmt::format("  ({})", name_of(result.decision));
@@ -54,7 +57,8 @@ std::string console_line(int64_t step, int64_t steps, double learning_rate, cons
 }
 
 TrainingLog::TrainingLog(const Communicator& group, const ResolvedConfiguration& configuration, const RunStart& start)
-    : is_root_(group.is_root()), config_(configuration.values),
+    : is_root_(group.is_root()),
+      config_(configuration.values),
       throughput_(tokens_per_step(configuration.values), start.flops_per_token, start.peak_flops) {
   if (!is_root_) return;
   std::fputs(header(configuration, start).c_str(), stdout);
@@ -105,8 +109,8 @@ void TrainingLog::step(int64_t step, double learning_rate, const StepResult& res
 
 void TrainingLog::validation(int64_t step, const std::string& weights, const ValidationScore& score, double seconds) {
   if (!is_root_) return;
-  line(fmt::format("validation after step {}: {} weights: CE {:.6f}  perplexity {:.3f}  over {} targets in {:.1f} s", step, weights,
-                   score.mean(), score.perplexity(), score.valid_targets, seconds));
+  line(fmt::format("validation after step {}: {} weights: CE {:.6f}  perplexity {:.3f}  over {} targets in {:.1f} s",
+                   step, weights, score.mean(), score.perplexity(), score.valid_targets, seconds));
   metrics_->write({weights == "raw" ? "validation" : "validation_" + weights,
                    step,
                    {{"cross_entropy", score.mean()},

@@ -22,7 +22,7 @@ struct RunStart {
   int ranks = 1, threads = 1;
   int64_t parameters = 0;
   double flops_per_token = 0;
-  double peak_flops = 0;  ///< of all ranks
+  double peak_flops = 0;           ///< of all ranks
   std::vector<std::string> notes;  ///< skipped checkpoints, changed keys, recovered lock, optimizer description
   std::string decay_list;
 };

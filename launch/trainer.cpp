@@ -1,0 +1,99 @@
+#include "launch/trainer.h"
+
+#include "core/comm/agreement.h"
+#include "kernels/error.h"
+#include "launch/exit_codes.h"
+#include "launch/training/stopwatch.h"
+#include "launch/training/validation.h"
+
+namespace longhaul {
+
+constexpr const char* kNewestNote = "the newest complete one is kept; free space and start again";
+
+Trainer::~Trainer() = default;
+
+int Trainer::run() {
+  int64_t step = first_step_ - 1;
+  bool stopped = false;
+  while (step < config_.train.steps && !(stopped = should_stop(step))) {
+    ++step;
+    const Stopwatch watch;
+    const StepResult result = train_step(step);
+    log_->step(step, schedule_.rate(step), result, watch.seconds(), engine_->timeline().exposed_seconds());
+    if (config_.validation.every > 0 && step % config_.validation.every == 0) validate(step);
+    if (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0) save(step);
+    if (const auto report = writer_->poll()) saved(*report);
+  }
+  return finish(step, stopped);
+}
+
+StepResult Trainer::train_step(int64_t step) {
+  const int64_t rows = config_.train.rows_per_slot;
+  const auto batch_of = [&](int64_t slot) {
+    // The position in the data is a number of samples, whatever the ranks.
+    return stream_->rows(((step - 1) * config_.train.slots + slot) * rows, rows);
+  };
+  return engine_->step(step, schedule_.rate(step), guard_, batch_of, watchdog_);
+}
+
+bool Trainer::should_stop(int64_t step) {
+  int64_t signal = stop_.number();
+  group_.max({&signal, 1});  // a signal that reached one rank stops all of them after the same step
+  if (signal != 0) log_->line(fmt::format("signal {}: stopping after step {}", signal, step));
+  const bool planned = config_.train.stop_after > 0 && step >= config_.train.stop_after;
+  return signal != 0 || planned;
+}
+
+void Trainer::validate(int64_t step) {
+  const Watchdog::Phase phase(watchdog_, "validation");
+  const int64_t rows = validation_rows(validation_->rows_total(), config_.data.context, config_.validation.max_tokens);
+  const auto score = [&](const std::string& weights) {
+    const Stopwatch watch;
+    const ValidationScore result = score_rows(
+        group_, engine_->model(), rows, config_.train.rows_per_slot,
+        [&](int64_t first, int64_t count) { return validation_->rows(first, count); },
+        [&](int64_t) { watchdog_.beat(step); });
+    log_->validation(step, weights, result, watch.seconds());
+  };
+  score("raw");
+  if (engine_->optimizer().has_average()) {
+    engine_->optimizer().swap_average();
+    score("ema");
+    engine_->optimizer().swap_average();
+  }
+  last_validated_ = step;
+}
+
+void Trainer::save(int64_t step) {
+  const Watchdog::Phase phase(watchdog_, "checkpoint", config_.runtime.watchdog_seconds);
+  CheckpointExtras extras;
+  extras.config_hash = configuration_.hash();
+  extras.configuration = configuration_.ini();
+  extras.data_position = step * config_.train.slots * config_.train.rows_per_slot;
+  extras.controller_state = ControllerState{engine_->optimizer().updates(), guard_.state(), identity_}.to_json();
+  const std::vector<TensorSlice> slices = engine_->optimizer().state();
+  for (const SaveReport& report : writer_->begin(step, slices, extras)) saved(report);
+  last_saved_ = step;
+}
+
+void Trainer::saved(const SaveReport& report) {
+  if (report.committed) last_committed_ = report.step;
+  log_->save(report);
+}
+
+int Trainer::finish(int64_t step, bool stopped) {
+  if (!stopped && config_.validation.every > 0 && last_validated_ != step && step >= first_step_) validate(step);
+  if (last_saved_ != step) save(step);
+  if (const auto report = writer_->finish()) saved(*report);
+  if (last_committed_ != step) {
+    // checkpoint.on_error = continue lets training go on, but nobody may believe that the end was saved.
+    throw AgreedError(Fault::kSystem,
+                      fmt::format("the checkpoint of step {} could not be written; {}", step, kNewestNote), 0);
+  }
+  log_->line(stopped ? fmt::format("stopped after step {} of {}; start the same command again to go on", step,
+                                   config_.train.steps)
+                     : fmt::format("done: {} steps; run directory {}", step, run_->path().string()));
+  return stopped ? kExitStoppedEarly : kExitOk;
+}
+
+}  // namespace longhaul
