@@ -1,9 +1,24 @@
 #include "launch/command_list.h"
 
+#include "launch/commands/bench.h"
+#include "launch/commands/config.h"
+#include "launch/commands/eval.h"
+#include "launch/commands/export.h"
+#include "launch/commands/generate.h"
+#include "launch/commands/import.h"
+#include "launch/commands/train.h"
+#include "launch/commands/version.h"
+
 // One line per subcommand here and one below; nothing else needs touching.
 
 namespace longhaul {
 
-std::vector<Command> command_list() { return {}; }
+std::vector<Command> command_list() {
+  return {
+      train_command(),   eval_command(),  generate_command(), export_command(),
+      import_command(),  bench_command(), config_command(),
+      version_command(),  //
+  };
+}
 
 }  // namespace longhaul
