@@ -12,8 +12,8 @@ namespace longhaul {
 /// "gradients"}. Values may be written "--steps 3" or "--steps=3"; an option may be repeated only when listed in
 /// `repeatable`.
 struct ArgumentSpec {
-  std::vector<std::string> options;
-  std::vector<std::string> repeatable;  ///< names without '='
+  std::vector<std::string> options = {};
+  std::vector<std::string> repeatable = {};  ///< names without '='
   int least_operands = 0;
   int most_operands = 0;
 };

@@ -15,9 +15,14 @@ namespace longhaul {
 
 std::vector<Command> command_list() {
   return {
-      train_command(),   eval_command(),  generate_command(), export_command(),
-      import_command(),  bench_command(), config_command(),
-      version_command(),  //
+      train_command(),     //
+      eval_command(),      //
+      generate_command(),  //
+      export_command(),    //
+      import_command(),    //
+      bench_command(),     //
+      config_command(),    //
+      version_command(),
   };
 }
 
