@@ -5,6 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "core/comm/agreement.h"
 #include "core/io/file.h"
@@ -75,6 +76,12 @@ CheckpointReader open_together(Communicator& group, const fs::path& directory) {
   return std::move(*reader);
 }
 
+/// A refusal that every rank comes to by itself, from the same facts.
+template <typename... Args>
+AgreedError refusal(fmt::format_string<Args...> format, Args&&... args) {
+  return AgreedError(Fault::kUser, fmt::format(format, std::forward<Args>(args)...), 0);
+}
+
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
@@ -88,17 +95,16 @@ ResumeChoice choose_newest(Communicator& group, const RunDirectory& run, const O
     try {
       choice.checkpoint.emplace(open_together(group, run.checkpoints() / candidate.name));
       break;
-    } catch (const Error& error) {
+    } catch (const AgreedError& error) {
       choice.skipped.push_back(error.what());
     }
   }
   if (!choice.checkpoint && !choice.skipped.empty()) {
-    throw user_error(
-        "{}: no checkpoint can be used, and starting again at step 0 must be asked for (resume = none): {}",
-        run.checkpoints().string(), joined(choice.skipped));
+    throw refusal("{}: no checkpoint can be used, and starting again at step 0 must be asked for (resume = none): {}",
+                  run.checkpoints().string(), joined(choice.skipped));
   }
   if (!choice.checkpoint && overview.has_latest) {
-    throw user_error(
+    throw refusal(
         "{}: '{}' names '{}', but no checkpoint is there; bring it back, or ask for a start at step 0 "
         "(resume = none)",
         run.checkpoints().string(), kLatestFile, overview.latest);
@@ -113,9 +119,9 @@ CheckpointReader open_step(Communicator& group, const RunDirectory& run, const O
     if (candidate.step == step) return open_together(group, run.checkpoints() / candidate.name);
     steps += (steps.empty() ? "" : ", ") + std::to_string(candidate.step);
   }
-  throw user_error("{}: no usable checkpoint of step {}; there are: {}{}{}", run.checkpoints().string(), step,
-                   steps.empty() ? "none" : steps,
-                   overview.unusable.empty() ? "" : "; unusable: ", joined(overview.unusable));
+  throw refusal("{}: no usable checkpoint of step {}; there are: {}{}{}", run.checkpoints().string(), step,
+                steps.empty() ? "none" : steps,
+                overview.unusable.empty() ? "" : "; unusable: ", joined(overview.unusable));
 }
 
 /// Collective: renames the checkpoints beyond `step` and lets `latest` name `kept` (nothing when empty).
@@ -144,7 +150,7 @@ int64_t parse_step(const std::string& request) {
   const char* end = request.data() + request.size();
   const auto [stop, error] = std::from_chars(request.data(), end, step);
   if (error == std::errc() && stop == end && step >= 0) return step;
-  throw user_error("resume = '{}': expected auto, none or the number of a step", request);
+  throw refusal("resume = '{}': expected auto, none or the number of a step", request);
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ std::vector<SaveReport> CheckpointWriter::begin(int64_t step, std::span<const Te
         if (group_.is_root()) prepare_directories(run_, flight.partial, step);
       });
     });
-  } catch (const Error& error) {
+  } catch (const AgreedError& error) {
     reports.push_back(fail(error));
     return reports;
   }
@@ -201,7 +201,7 @@ SaveReport CheckpointWriter::complete() {
     report.seconds = std::chrono::duration<double>(Clock::now() - flight_->begun).count();
     flight_.reset();
     return report;
-  } catch (const Error& error) {
+  } catch (const AgreedError& error) {
     return fail(error);
   }
 }
@@ -222,7 +222,7 @@ SaveReport CheckpointWriter::commit(const std::vector<std::string>& texts) {
   return report;
 }
 
-SaveReport CheckpointWriter::fail(const Error& error) {
+SaveReport CheckpointWriter::fail(const AgreedError& error) {
   SaveReport report;
   report.step = flight_->step;
   report.problem = fmt::format("the checkpoint of step {} was not saved, earlier ones are untouched: {}", flight_->step,
@@ -233,7 +233,7 @@ SaveReport CheckpointWriter::fail(const Error& error) {
   }
   flight_.reset();
   if (options_.on_error == SaveErrorPolicy::stop || error.fault() == Fault::kUser) {
-    throw Error(error.fault(), report.problem);
+    throw AgreedError(error.fault(), report.problem, error.rank());
   }
   return report;
 }

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/agreement.h"
 #include "core/comm/communicator.h"
-#include "kernels/error.h"
 #include "parallel/checkpoint_manifest.h"
 #include "parallel/checkpoint_retention.h"
 #include "parallel/run_directory.h"
@@ -69,7 +69,7 @@ class CheckpointWriter {
   struct Flight;
   SaveReport complete();
   SaveReport commit(const std::vector<std::string>& texts);
-  SaveReport fail(const Error& error);
+  SaveReport fail(const AgreedError& error);
 
   Communicator& group_;
   const RunDirectory& run_;

@@ -153,7 +153,7 @@ void create_directories_durably(const fs::path& directory) {
       if (!S_ISDIR(status.st_mode)) throw system_error("{}: mkdir failed: a file of that name exists", at.string());
       break;
     }
-    if (errno != ENOENT) throw failed("stat", at, errno);
+    if (errno != ENOENT && errno != ENOTDIR) throw failed("stat", at, errno);
     missing.push_back(at);
   }
   for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
