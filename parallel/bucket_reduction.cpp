@@ -16,6 +16,7 @@ void add_into(DType dtype, std::byte* into, const std::byte* from, int64_t count
   dispatch_float("bucket reduction", dtype, [&]<typename T>(T) {
     T* __restrict sum = reinterpret_cast<T*>(into);
     const T* __restrict term = reinterpret_cast<const T*>(from);
+#pragma omp simd
     for (int64_t i = 0; i < count; ++i) sum[i] += term[i];
   });
 }

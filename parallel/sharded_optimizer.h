@@ -22,7 +22,7 @@ struct GradientNorms {
 };
 
 struct ShardedOptimizerOptions {
-  AdamWOptions adamw;
+  AdamWOptions adamw = {};
   double ema_decay = 0;  ///< per update; 0: no average is kept. Must lie in [0, 1).
 };
 

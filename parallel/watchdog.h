@@ -14,13 +14,13 @@ namespace longhaul {
 struct WatchdogOptions {
   double timeout_seconds = 600;  ///< without a beat, or without a sign of life from the neighbour rank; 0: no watch
   /// Is the main thread waiting for other ranks at the moment? A waiting rank lets the culprit speak first, for 2 s.
-  std::function<bool()> waiting_for_peers;
+  std::function<bool()> waiting_for_peers = {};
   /// Has the process that started us gone? Then nobody is left to end the job. Default: the parent process changed;
   /// only asked in a group of several, because a shell may leave a single process behind on purpose.
-  std::function<bool()> orphaned;
+  std::function<bool()> orphaned = {};
   /// Ends every rank of the job with a non-zero exit code after printing the message (World::abort); must not return in
   /// production. Default: prints it and calls _exit(1).
-  std::function<void(const std::string& message)> terminate;
+  std::function<void(const std::string& message)> terminate = {};
 };
 
 /// The heartbeat of one rank: main thread -> own watchdog thread -> watchdog of the next rank (a ring), so that a

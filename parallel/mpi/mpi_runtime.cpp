@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "core/comm/agreement.h"
+#include "kernels/error.h"
 #include "parallel/mpi/mpi_check.h"
 #include "parallel/mpi/mpi_communicator.h"
 
@@ -74,19 +74,6 @@ World::World() {
 World::~World() = default;
 
 bool World::waiting_for_peers() const { return runtime_ && static_cast<const MpiCommunicator&>(*group_).waiting(); }
-
-int World::run(const std::function<int()>& body, const std::function<int(Fault)>& exit_code_of) {
-  try {
-    return body();
-  } catch (const AgreedError& error) {
-    if (error.rank() == group_->rank()) print_error(std::string("longhaul: ") + error.what());
-    return exit_code_of(error.fault());
-  } catch (const Error& error) {
-    abort(error.what(), exit_code_of(error.fault()));
-  } catch (const std::exception& error) {
-    abort(error.what(), exit_code_of(Fault::kInternal));
-  }
-}
 
 void World::abort(const std::string& message, int exit_code) {
   const bool several = group_->size() > 1;

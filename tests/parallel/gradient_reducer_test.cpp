@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 #include "core/comm/agreement.h"
 #include "tests/parallel/thread_communicator.h"
@@ -110,7 +112,7 @@ TEST(GradientReducer, KeepsLogarithmicallyManyBuffers) {
 TEST(GradientReducer, TimelineIsInOrder) {
   testing::run_ranks(2, [&](Communicator& group) {
     TinyModel model;
-    const ShardLayout layout(model.store, group.size(), kSmallBucket);
+    const ShardLayout layout(model.store, group.size(), 1);
     GradientReducer reducer(model.store, layout, group, {.slots = 2});
     reducer.begin_slot(group.rank());
     model.backward(group.rank());
@@ -126,6 +128,58 @@ TEST(GradientReducer, TimelineIsInOrder) {
     }
     EXPECT_GE(timeline.exposed_seconds(), 0);
   });
+}
+
+/// A network on which every message takes 10 ms.
+class SlowCommunicator : public testing::ThreadCommunicator {
+ public:
+  using ThreadCommunicator::ThreadCommunicator;
+  std::unique_ptr<Transfer> receive(std::span<std::byte> bytes, int from, int tag) override {
+    return std::make_unique<Late>(ThreadCommunicator::receive(bytes, from, tag));
+  }
+
+ private:
+  struct Late : Transfer {
+    explicit Late(std::unique_ptr<Transfer> inner_in) : inner(std::move(inner_in)) {}
+    bool test() override {
+      return std::chrono::steady_clock::now() > begin + std::chrono::milliseconds(10) && inner->test();
+    }
+    void wait() override {
+      while (!test()) std::this_thread::yield();
+    }
+    std::unique_ptr<Transfer> inner;
+    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  };
+};
+
+TEST(GradientReducer, CommunicationHidesBehindBackward) {
+  for (const bool overlap : {true, false}) {
+    testing::ThreadGroup shared(2);
+    std::array<ReductionTimeline, 2> timelines;
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.emplace_back([&, rank] {
+        SlowCommunicator group(shared, rank);
+        TinyModel model;
+        const ShardLayout layout(model.store, 2, 1);  // a bucket for each block
+        GradientReducer reducer(model.store, layout, group, {.slots = 2, .overlap = overlap, .buckets_in_flight = 1});
+        reducer.begin_slot(rank);
+        model.backward(rank, std::chrono::milliseconds(40));
+        reducer.end_slot();
+        reducer.finish();
+        timelines[rank] = reducer.timeline();
+      });
+    }
+    for (auto& thread : ranks) thread.join();
+    // Rank 0 owns these small buckets, so it waits for all of them.
+    const double exposed = overlap ? 0 : 0.01 * static_cast<double>(timelines[0].buckets.size());
+    EXPECT_GE(timelines[0].exposed_seconds(), exposed);
+    for (const ReductionTimeline& timeline : timelines) {
+      // The first bucket is reduced long before the backward pass ends; without overlap nothing starts before that.
+      EXPECT_EQ(timeline.buckets[0].done < timeline.backward_end, overlap);
+      EXPECT_EQ(timeline.buckets[0].started < timeline.backward_end, overlap);
+    }
+  }
 }
 
 TEST(GradientReducer, RefusesCallsOutOfOrder) {
@@ -163,7 +217,10 @@ TEST(GradientReducer, AFailedRankHoldsNobodyUp) {
     });
     reducer.finish();
   });
-  for (const auto& failure : failures) EXPECT_THROW(std::rethrow_exception(failure), AgreedError);
+  for (const auto& failure : failures) {
+    ASSERT_TRUE(failure);
+    EXPECT_THROW(std::rethrow_exception(failure), AgreedError);
+  }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 

@@ -2,9 +2,11 @@
 // engine.
 #pragma once
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/autograd/tape.h"
@@ -26,8 +28,9 @@ struct TinyModel {
     store.initialize(7);
   }
 
-  /// Differentiates slot `slot`: every used parameter receives slot_gradient(), the last registered first.
-  void backward(int64_t slot) {
+  /// Differentiates slot `slot`: every used parameter receives slot_gradient(), the last registered first. Each takes
+  /// `pause` at least.
+  void backward(int64_t slot, std::chrono::milliseconds pause = {}) {
     Tape tape;
     Variable value(Tensor::zeros({1}, DType::f32), true);
     for (const Variable& parameter : used) {
@@ -36,6 +39,7 @@ struct TinyModel {
       const std::string name = name_of_parameter(parameter);
       value = tape.record("use", Tensor::zeros({1}, DType::f32), {value, parameter}, [=](const Tensor& gradient) {
         before.give(gradient);
+        std::this_thread::sleep_for(pause);
         const GradientSink sink = target.sink();
         for (int64_t i = 0; i < sink.tensor.count(); ++i) {
           float& element = sink.tensor.data<float>()[i];
