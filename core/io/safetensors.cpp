@@ -126,8 +126,8 @@ void check_coverage(const std::map<std::string, SafetensorsEntry>& entries, int6
   int64_t expected = 0;
   for (const auto& [name, entry] : order) {
     if (entry.begin != expected) {
-      throw std::runtime_error(fmt::format("tensor '{}' begins at byte {}, expected {} (a {})", name, entry.begin,
-                                           expected, entry.begin > expected ? "hole" : "overlap"));
+      throw std::runtime_error(fmt::format("tensor '{}' begins at byte {}, expected {} ({})", name, entry.begin,
+                                           expected, entry.begin > expected ? "a hole" : "an overlap"));
     }
     expected = entry.end;
   }

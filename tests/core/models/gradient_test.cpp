@@ -1,7 +1,9 @@
 // Whole-model gradients in double against central differences, and what must not change them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "tests/core/models/model_testing.h"
 
