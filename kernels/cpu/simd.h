@@ -143,7 +143,7 @@ template <typename T>
 struct ExpConstants;
 template <>
 struct ExpConstants<float> {
-  static constexpr float kLowest = -87.3365447f, kHighest = 88.7228391f;  ///< results outside are not normal numbers
+  static constexpr float kLowest = -87.33654f, kHighest = 88.72283f;  ///< results outside are not normal numbers
   static constexpr float kRound = 12582912.0f;  ///< 1.5 * 2^23: adding it rounds to an integer held in the low bits
   static constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   static constexpr int kExponentShift = 23;
