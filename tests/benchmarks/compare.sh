@@ -30,8 +30,8 @@ for sizes in "4 64" "1 512"; do
   read -r rows length <<<"$sizes"
   for round in $(seq "$rounds"); do
     echo "B=$rows T=$length round $round of $rounds" >&2
-    "$program" bench step --config configs/gpt2-124m.ini --rows "$rows" --length "$length" --steps "$steps" --threads "$threads" \
-      --json >>"$results/longhaul-$rows-$length"
+    "$program" bench step --config configs/gpt2-124m.ini --set model.vocab_size=50257 --set runtime.threads="$threads" \
+      --rows "$rows" --length "$length" --steps "$steps" >>"$results/longhaul-$rows-$length"
     "$environment/bin/python" tests/benchmarks/pytorch_gpt2_step.py --rows "$rows" --length "$length" --steps "$steps" \
       --threads "$threads" >>"$results/pytorch-$rows-$length"
   done
