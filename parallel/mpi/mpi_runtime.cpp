@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <thread>
 
+#include "core/comm/agreement.h"
 #include "kernels/error.h"
 #include "parallel/mpi/mpi_check.h"
 #include "parallel/mpi/mpi_communicator.h"
@@ -74,6 +76,22 @@ World::World() {
 World::~World() = default;
 
 bool World::waiting_for_peers() const { return runtime_ && static_cast<const MpiCommunicator&>(*group_).waiting(); }
+
+int World::run(const std::function<int()>& body, const std::function<int(Fault)>& exit_code_of) {
+  try {
+    return body();
+  } catch (const AgreedError& error) {
+    if (error.rank() == group_->rank()) print_error(std::string("longhaul: ") + error.what());
+    group_->barrier();  // nobody leaves, which would make the launcher end the rest, before the message is out
+    return exit_code_of(error.fault());
+  } catch (const Error& error) {
+    abort(error.what(), exit_code_of(error.fault()));
+  } catch (const std::bad_alloc&) {
+    abort("out of memory: use a smaller model, batch or context, or more ranks", exit_code_of(Fault::kSystem));
+  } catch (const std::exception& error) {
+    abort(std::string("internal error: ") + error.what(), exit_code_of(Fault::kInternal));
+  }
+}
 
 void World::abort(const std::string& message, int exit_code) {
   const bool several = group_->size() > 1;

@@ -1,10 +1,12 @@
 // MPI_Init, MPI_Finalize and MPI_Abort, owned once by main.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "core/comm/communicator.h"
+#include "kernels/error.h"
 
 namespace longhaul {
 
@@ -34,6 +36,11 @@ class World {
   bool uses_mpi() const { return runtime_ != nullptr; }
   /// Is a thread of this rank blocked in a communication call? For the watchdog; from any thread.
   bool waiting_for_peers() const;
+
+  /// Runs this rank's part of the program and returns its exit code. Failures: an AgreedError (every rank has it) is
+  /// printed by its rank alone and every rank returns exit_code_of(fault); any other exception is known to this rank
+  /// only: abort().
+  int run(const std::function<int()>& body, const std::function<int(Fault)>& exit_code_of);
 
   /// The last resort: prints `message` (with the rank when there are several) on stderr and ends every rank with
   /// `exit_code`. From any thread.
