@@ -60,12 +60,12 @@ class Trainer {
   const Configuration& config_;
   StopSignal stop_;
   std::atomic<const TrainingEngine*> watched_engine_ = nullptr;  ///< asked by the watchdog's thread
-  Watchdog watchdog_;
   std::unique_ptr<TokenStream> stream_;
   std::unique_ptr<ValidationSet> validation_;
   DataIdentity identity_;
   std::unique_ptr<RunDirectory> run_;
   std::unique_ptr<TrainingEngine> engine_;
+  Watchdog watchdog_;  ///< ends before the engine that it asks
   SpikeGuard guard_;
   LrSchedule schedule_;
   std::unique_ptr<CheckpointWriter> writer_;

@@ -35,10 +35,6 @@ StopSignal::StopSignal() {
   install(remember_signal);
 }
 
-StopSignal::~StopSignal() {
-  for (const int number : kSignals) std::signal(number, SIG_DFL);
-}
-
 int StopSignal::number() const { return received; }
 
 }  // namespace longhaul

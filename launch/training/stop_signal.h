@@ -3,11 +3,11 @@
 
 namespace longhaul {
 
-/// Installs the handlers until destruction. A handler only sets a flag; a second signal changes nothing.
+/// Installs the handlers for the rest of the process: a second signal, also one during the last save or while the ranks
+/// leave, changes nothing. A handler only sets a flag.
 class StopSignal {
  public:
   StopSignal();
-  ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# ctest: label=exact timeout=300
+"""The state after 60 steps has the same hash for 1, 2 and 4 ranks, and whatever must not touch training: evaluation never,
+every step or every 7; overlap; bucket size; background saves; an interruption; retention."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import runs
+
+
+def final_hash(place, name, *settings, ranks=0):
+    config = place.config(name)
+    runs.must(runs.train(config, "train.ema_decay=0.9", "model.dropout=0.1", *settings, ranks=ranks))
+    return runs.state_hash(place.run_directory(name))
+
+
+def rank_counts_give_the_same_hash(place):
+    place.reference = final_hash(place, "alone")
+    for ranks in (1, 2, 4):
+        found = final_hash(place, f"ranks_{ranks}", ranks=ranks)
+        assert found == place.reference, f"{ranks} ranks: {found}, expected {place.reference}"
+    return place.reference
+
+
+def evaluation_does_not_touch_training(place):
+    for every in (1, 7):
+        found = final_hash(place, f"evaluate_{every}", f"validation.every={every}", ranks=2)
+        assert found == place.reference, f"evaluation every {every}: {found}, expected {place.reference}"
+
+
+def engine_settings_do_not_change_bits(place):
+    for setting in ("parallel.overlap=false", "parallel.bucket_bytes=4096", "checkpoint.background=false",
+                    "checkpoint.every=0", "model.recompute=true", "metrics.every=1"):
+        found = final_hash(place, setting.replace(".", "_"), setting, ranks=2)
+        assert found == place.reference, f"{setting}: {found}, expected {place.reference}"
+
+
+def interrupted_and_resized_run_ends_the_same(place):
+    config = place.config("interrupted")
+    settings = ["train.ema_decay=0.9", "model.dropout=0.1"]
+    for stop, ranks in ((17, 2), (18, 4), (40, 1)):
+        runs.must(runs.train(config, f"train.stop_after={stop}", *settings, ranks=ranks), code=75)
+    runs.must(runs.train(config, *settings, ranks=2))
+    found = runs.state_hash(place.run_directory("interrupted"))
+    assert found == place.reference, f"{found}, expected {place.reference}"
+
+
+def hash_sees_a_difference(place):
+    found = final_hash(place, "other_seed", "train.seed=2", ranks=2)
+    assert found != place.reference
+
+
+def gpt2_family_too(place):
+    hashes = {final_hash(place, f"gpt2_{ranks}", "model.family=gpt2", ranks=ranks) for ranks in (1, 4)}
+    assert len(hashes) == 1, hashes
+
+
+if __name__ == "__main__":
+    runs.main([rank_counts_give_the_same_hash, evaluation_does_not_touch_training, engine_settings_do_not_change_bits,
+               interrupted_and_resized_run_ends_the_same, hash_sees_a_difference, gpt2_family_too])

@@ -1,0 +1,115 @@
+#include "launch/training/training_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace longhaul {
+namespace {
+
+Configuration tiny(int64_t slots, int64_t rows_per_slot) {
+  Configuration config;
+  config.model.vocab_size = 13;
+  config.model.context_length = 50;
+  config.model.n_layer = 1;
+  config.model.d_model = 8;
+  config.model.n_head = 2;
+  config.model = resolved(config.model);
+  config.data.context = 50;
+  config.train.slots = slots;
+  config.train.rows_per_slot = rows_per_slot;
+  return config;
+}
+
+/// Row 0 has 3 valid targets, row 1 has 49.
+Batch row(int64_t first, int64_t count) {
+  std::vector<int32_t> ids, targets;
+  std::vector<int64_t> samples;
+  for (int64_t r = first; r < first + count; ++r) {
+    samples.push_back(r);
+    for (int64_t t = 0; t < 50; ++t) {
+      ids.push_back(static_cast<int32_t>((5 * r + 3 * t) % 13));
+      targets.push_back(t < (r == 0 ? 3 : 49) ? static_cast<int32_t>((r + t) % 13) : -1);
+    }
+  }
+  return make_batch(count, 50, ids, targets, {}, samples);
+}
+
+struct Run {
+  explicit Run(const Configuration& config)
+      : group(make_single_communicator()),
+        engine(*group, config),
+        guard({}),
+        watchdog(*group, {.timeout_seconds = 0, .waiting_for_peers = {}, .orphaned = {}, .terminate = {}}) {}
+  std::unique_ptr<Communicator> group;
+  TrainingEngine engine;
+  SpikeGuard guard;
+  Watchdog watchdog;
+};
+
+TEST(TrainingEngine, UnevenSlotsWeighByTargetsLikeOneBatch) {
+  Run slots(tiny(2, 1)), whole(tiny(1, 2));
+  const StepResult a = slots.engine.step(
+      1, 1e-3, slots.guard, [](int64_t slot) { return row(slot, 1); }, slots.watchdog);
+  const StepResult b = whole.engine.step(
+      1, 1e-3, whole.guard, [](int64_t) { return row(0, 2); }, whole.watchdog);
+  EXPECT_EQ(a.valid_targets, 52);
+  EXPECT_NEAR(a.cross_entropy, b.cross_entropy, 1e-6 * b.cross_entropy);
+  EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-6 * b.gradient_norm);
+}
+
+TEST(TrainingEngine, ASlotWithoutTargetsIsHarmless) {
+  const auto no_targets = [](const Batch& batch) {
+    for (int32_t& target : batch.targets.span<int32_t>()) target = -1;
+    return batch;
+  };
+  Run with(tiny(2, 1)), without(tiny(1, 1));
+  const StepResult a = with.engine.step(
+      1, 1e-3, with.guard, [&](int64_t slot) { return slot == 0 ? row(1, 1) : no_targets(row(1, 1)); }, with.watchdog);
+  const StepResult b = without.engine.step(
+      1, 1e-3, without.guard, [](int64_t) { return row(1, 1); }, without.watchdog);
+  EXPECT_EQ(a.decision, SpikeGuard::Decision::apply);
+  EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-6 * b.gradient_norm);
+}
+
+TEST(TrainingEngine, AStepWithoutAnyTargetIsSkipped) {
+  Run run(tiny(1, 1));
+  const auto before = run.engine.model().parameters().flat_values().to_vector<float>();
+  const StepResult result = run.engine.step(
+      1, 1e-3, run.guard,
+      [](int64_t) {
+        const Batch batch = row(0, 1);
+        for (int32_t& target : batch.targets.span<int32_t>()) target = -1;
+        return batch;
+      },
+      run.watchdog);
+  EXPECT_TRUE(std::isnan(result.cross_entropy));
+  EXPECT_EQ(result.decision, SpikeGuard::Decision::skip_nonfinite);
+  EXPECT_EQ(run.engine.model().parameters().flat_values().to_vector<float>(), before);
+  EXPECT_EQ(run.engine.optimizer().updates(), 0);
+}
+
+TEST(TrainingEngine, ANonFiniteWeightSkipsTheUpdate) {
+  Run run(tiny(1, 1));
+  run.engine.model().parameters().flat_values().data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  const StepResult result = run.engine.step(
+      1, 1e-3, run.guard, [](int64_t) { return row(1, 1); }, run.watchdog);
+  EXPECT_EQ(result.decision, SpikeGuard::Decision::skip_nonfinite);
+  EXPECT_EQ(run.engine.optimizer().updates(), 0);
+}
+
+TEST(TrainingEngine, LearnsARepeatedRow) {
+  Run run(tiny(1, 1));
+  double first = 0, last = 0;
+  for (int64_t step = 1; step <= 30; ++step) {
+    last = run.engine
+               .step(
+                   step, 1e-2, run.guard, [](int64_t) { return row(1, 1); }, run.watchdog)
+               .cross_entropy;
+    if (step == 1) first = last;
+  }
+  EXPECT_LT(last, 0.7 * first);
+}
+
+}  // namespace
+}  // namespace longhaul

@@ -1,0 +1,43 @@
+#include "launch/training/training_state.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/error.h"
+#include "launch/trainer.h"
+
+namespace longhaul {
+namespace {
+
+TEST(ControllerState, ReadsBackExactly) {
+  const ControllerState state{17, {0.1 + 0.2, 15, 1, 2}, {"data", "tokenizer"}};
+  const ControllerState again = ControllerState::from_json(state.to_json(), "here");
+  EXPECT_EQ(again.updates, 17);
+  EXPECT_EQ(again.guard, state.guard);
+  EXPECT_EQ(again.identity.data, "data");
+  EXPECT_EQ(again.identity.tokenizer, "tokenizer");
+}
+
+TEST(ControllerState, ForeignTextNamesItsOrigin) {
+  try {
+    ControllerState::from_json("{}", "runs/a/step_1");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).rfind("runs/a/step_1: ", 0), 0u);
+  }
+}
+
+TEST(ScheduleOf, DecaysUntilTheEndOfTheRunUnlessToldOtherwise) {
+  Configuration config;
+  config.train.steps = 100;
+  config.schedule = {.learning_rate = 1, .warmup_steps = 10, .flat_steps = 20, .floor = 0.1, .decay_steps = 0};
+  EXPECT_EQ(schedule_of(config).decay_steps, 70);
+  EXPECT_DOUBLE_EQ(schedule_of(config).rate(100), 0.1);
+  // A longer run resumed from a checkpoint follows the new rule from its next step on, nothing remembered.
+  config.train.steps = 200;
+  EXPECT_EQ(schedule_of(config).decay_steps, 170);
+  config.schedule.decay_steps = 5;
+  EXPECT_DOUBLE_EQ(schedule_of(config).rate(35), 0.1);
+}
+
+}  // namespace
+}  // namespace longhaul

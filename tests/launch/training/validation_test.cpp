@@ -1,0 +1,66 @@
+#include "launch/training/validation.h"
+
+#include <gtest/gtest.h>
+
+#include "core/comm/communicator.h"
+#include "kernels/error.h"
+
+namespace longhaul {
+namespace {
+
+ModelConfig tiny() {
+  ModelConfig config;
+  config.vocab_size = 11;
+  config.context_length = 4;
+  config.n_layer = 1;
+  config.d_model = 8;
+  config.n_head = 2;
+  return resolved(config);
+}
+
+/// Row r holds r valid targets (r <= 4): batch means would weigh rows wrongly.
+Batch rows_of(int64_t first, int64_t count) {
+  std::vector<int32_t> ids, targets;
+  std::vector<int64_t> sample_ids;
+  for (int64_t row = first; row < first + count; ++row) {
+    for (int64_t t = 0; t < 4; ++t) {
+      ids.push_back(static_cast<int32_t>((3 * row + t) % 11));
+      targets.push_back(t < row ? static_cast<int32_t>((row + 2 * t) % 11) : -1);
+    }
+    sample_ids.push_back(row);
+  }
+  return make_batch(count, 4, ids, targets, {}, sample_ids);
+}
+
+TEST(Validation, IsSumOverTargetsForEveryBatchSize) {
+  auto group = make_single_communicator();
+  auto model = make_model(tiny(), 1);
+  const ValidationScore reference = score_rows(*group, *model, 5, 1, rows_of, [](int64_t) {});
+  EXPECT_EQ(reference.valid_targets, 0 + 1 + 2 + 3 + 4);
+  for (int64_t rows_per_batch = 2; rows_per_batch <= 6; ++rows_per_batch) {
+    const ValidationScore score = score_rows(*group, *model, 5, rows_per_batch, rows_of, [](int64_t) {});
+    EXPECT_EQ(score.valid_targets, reference.valid_targets);
+    EXPECT_NEAR(score.mean(), reference.mean(), 1e-6);
+  }
+}
+
+TEST(Validation, WithoutATargetIsAnErrorNotNan) {
+  auto group = make_single_communicator();
+  auto model = make_model(tiny(), 1);
+  EXPECT_THROW(score_rows(*group, *model, 1, 1, rows_of, [](int64_t) {}), Error);
+}
+
+TEST(Validation, LimitsRowsByTokens) {
+  EXPECT_EQ(validation_rows(10, 64, 0), 10);
+  EXPECT_EQ(validation_rows(10, 64, 1), 1);
+  EXPECT_EQ(validation_rows(10, 64, 129), 3);
+  EXPECT_EQ(validation_rows(10, 64, 1 << 20), 10);
+}
+
+TEST(Validation, MeanIsTotalSumOverTotalTargets) {
+  ValidationScore score{2 + 90, 1 + 9, 2};
+  EXPECT_DOUBLE_EQ(score.mean(), 9.2);
+}
+
+}  // namespace
+}  // namespace longhaul
