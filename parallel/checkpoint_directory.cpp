@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <system_error>
 
 #include "core/io/file.h"
@@ -11,12 +12,16 @@ namespace longhaul {
 
 namespace {
 
-/// step_<digits> or step_<digits>.old
-bool is_checkpoint_name(const std::string& name) {
-  if (!name.starts_with("step_")) return false;
+/// The step in step_<digits> or step_<digits>.old; nothing for other names.
+std::optional<int64_t> step_in_name(const std::string& name) {
+  if (!name.starts_with("step_")) return std::nullopt;
   std::string digits = name.substr(5);
   if (digits.ends_with(".old")) digits.resize(digits.size() - 4);
-  return !digits.empty() && std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c); });
+  int64_t step = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, step);
+  if (error != std::errc() || stop != end || step < 0 || digits[0] == '-') return std::nullopt;
+  return step;
 }
 
 /// Names that a checkpoint directory may hold: its rank files, manifest and owner mark, and their temporary forms.
@@ -43,12 +48,15 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-/// Loads the manifest and compares run and file sizes; throws when the checkpoint cannot be used.
+/// Loads the manifest and compares run, step and file sizes; throws when the checkpoint cannot be used.
 CheckpointManifest load_usable(const fs::path& directory, const std::string& run_id) {
   if (!fs::is_directory(directory)) throw user_error("{}: not a directory", directory.string());
   CheckpointManifest manifest = CheckpointManifest::load(directory);
   if (!run_id.empty() && manifest.run_id != run_id) {
     throw user_error("{}: belongs to run {}, not to this one ({})", directory.string(), manifest.run_id, run_id);
+  }
+  if (step_in_name(directory.filename()) != manifest.step) {
+    throw user_error("{}: its manifest is of step {}", directory.string(), manifest.step);
   }
   for (const CheckpointFile& file : manifest.files) {
     const fs::path path = directory / file.name;
@@ -104,7 +112,7 @@ CheckpointListing list_checkpoints(const fs::path& checkpoints, const std::strin
         listing.ignored.push_back(error.what());
         listing.latest = "";
       }
-    } else if (is_checkpoint_name(name)) {
+    } else if (step_in_name(name)) {
       listing.candidates.push_back(examine(checkpoints / name, run_id));
     } else if (name.find(".partial") != std::string::npos) {
       listing.ignored.push_back(name + ": a save that was never completed");

@@ -33,8 +33,8 @@ struct CheckpointListing {
   std::optional<std::string> latest;            ///< content of the hint, when there is one
 };
 
-/// Reads every manifest and checks that it is of run `run_id` (any run when empty) and that its files have the recorded
-/// sizes; contents are not read. A missing directory gives an empty listing.
+/// Reads every manifest and checks that it is of run `run_id` (any run when empty), of the step in the directory's
+/// name, and that its files have the recorded sizes; contents are not read. A missing directory gives an empty listing.
 CheckpointListing list_checkpoints(const std::filesystem::path& checkpoints, const std::string& run_id);
 
 enum class Ownership { absent, ours, foreign };
