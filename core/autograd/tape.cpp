@@ -68,17 +68,20 @@ void Tape::differentiate(Entry& entry) {
     }
   }
   entry.backward = nullptr;
-  release_uses(entry);
-  for (const GradientTarget& input : entry.inputs) {
-    GradientTarget::State& state = *input.state_;
-    if (state.pending_uses > 0 || !state.ready) continue;
-    if (!state.gradient.defined() && state.memory.defined()) input.sink().tensor.zero();
+  for (const GradientTarget& parameter : release_uses(entry)) {
+    const GradientTarget::State& state = *parameter.state_;
+    if (!state.gradient.defined() && state.memory.defined()) parameter.sink().tensor.zero();
     state.ready();
   }
 }
 
-void Tape::release_uses(const Entry& entry) {
-  for (const GradientTarget& input : entry.inputs) --input.state_->pending_uses;
+/// Gives up the entry's uses; returns the inputs that wait for their last use and have now had it.
+std::vector<GradientTarget> Tape::release_uses(const Entry& entry) {
+  std::vector<GradientTarget> finished;
+  for (const GradientTarget& input : entry.inputs) {
+    if (--input.state_->pending_uses == 0 && input.state_->ready) finished.push_back(input);
+  }
+  return finished;
 }
 
 Tape::~Tape() {

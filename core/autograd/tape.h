@@ -50,7 +50,7 @@ class Tape {
   };
   void run();
   static void differentiate(Entry& entry);
-  static void release_uses(const Entry& entry);
+  static std::vector<GradientTarget> release_uses(const Entry& entry);
 
   Mode mode_;
   std::vector<Entry> entries_;

@@ -36,7 +36,9 @@ TEST_F(AllocatorTest, SizeClassesWasteAtMostAnEighth) {
     EXPECT_EQ(block % 64, 0);
     EXPECT_GE(block, previous);
     EXPECT_EQ(allocator::block_bytes(block), block) << "a class must contain its own size";
-    if (bytes > 512) EXPECT_LE(block - bytes, bytes / 8 + 1);
+    if (bytes > 512) {
+      EXPECT_LE(block - bytes, bytes / 8 + 1);
+    }
     previous = block;
   }
 }
