@@ -22,13 +22,7 @@ void refuse_finished(const fs::path& directory) {
 
 File take_lock(const fs::path& directory) {
   create_directories_durably(directory);
-  refuse_finished(directory);
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (!WriterLock::is_writer_file(name)) {
-      throw user_error("{}: found the foreign file '{}', expected a new or empty directory", directory.string(), name);
-    }
-  }
+  WriterLock::require_free(directory);
   File file = File::open_append(directory / kLockName);
   if (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
       locked_for_writing(directory / kLockName)) {
@@ -44,6 +38,19 @@ WriterLock::WriterLock(const fs::path& directory) : file_(take_lock(directory)) 
   refuse_finished(directory);  // again: another writer may have ended between the first look and the lock
   for (const auto& entry : fs::directory_iterator(directory)) {
     if (entry.path().filename() != kLockName) fs::remove(entry.path());
+  }
+}
+
+void WriterLock::require_free(const fs::path& directory) {
+  if (!fs::exists(directory)) return;
+  if (!fs::is_directory(directory))
+    throw user_error("{}: found a file, expected a directory or nothing", directory.string());
+  refuse_finished(directory);
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (!is_writer_file(name)) {
+      throw user_error("{}: found the foreign file '{}', expected a new or empty directory", directory.string(), name);
+    }
   }
 }
 

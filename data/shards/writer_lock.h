@@ -19,6 +19,8 @@ class WriterLock {
   explicit WriterLock(const std::filesystem::path& directory);
   void release();  ///< removes the lock file once the manifest stands
 
+  /// Throws what the constructor would for a finished dataset or foreign files, before any work is done.
+  static void require_free(const std::filesystem::path& directory);
   /// True for names that only a dataset writer makes: "train-00000.h5", "tokenizer.bin", "....tmp", the lock file.
   static bool is_writer_file(const std::string& name);
 

@@ -12,8 +12,7 @@ namespace {
 DatasetChoice parse_choice(const std::string& item) {
   const size_t first = item.find_first_not_of(' ');
   if (first == std::string::npos) {
-    throw user_error(
-        "data.datasets: found an empty item, expected DIRECTORY or DIRECTORY=WEIGHT items with commas between");
+    throw user_error("found an empty item, expected DIRECTORY or DIRECTORY=WEIGHT items with commas between");
   }
   const std::string trimmed = item.substr(first, item.find_last_not_of(' ') + 1 - first);
   const size_t equals = trimmed.rfind('=');
@@ -22,7 +21,7 @@ DatasetChoice parse_choice(const std::string& item) {
   const char *begin = trimmed.data() + equals + 1, *end = trimmed.data() + trimmed.size();
   const auto parsed = std::from_chars(begin, end, choice.weight);
   if (parsed.ec != std::errc() || parsed.ptr != end || !(choice.weight > 0) || choice.directory.empty()) {
-    throw user_error("data.datasets: found '{}', expected DIRECTORY=WEIGHT with a weight above 0", trimmed);
+    throw user_error("found '{}', expected DIRECTORY=WEIGHT with a weight above 0", trimmed);
   }
   return choice;
 }
