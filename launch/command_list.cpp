@@ -6,7 +6,11 @@
 #include "launch/commands/export.h"
 #include "launch/commands/generate.h"
 #include "launch/commands/import.h"
+#include "launch/commands/inspect.h"
+#include "launch/commands/stream.h"
+#include "launch/commands/tokenize.h"
 #include "launch/commands/train.h"
+#include "launch/commands/verify.h"
 #include "launch/commands/version.h"
 
 // One line per subcommand here and one below; nothing else needs touching.
@@ -15,6 +19,10 @@ namespace longhaul {
 
 std::vector<Command> command_list() {
   return {
+      tokenize_command(),  //
+      verify_command(),    //
+      inspect_command(),   //
+      stream_command(),    //
       train_command(),     //
       eval_command(),      //
       generate_command(),  //

@@ -21,7 +21,7 @@ constexpr const char* kHelp =
 constexpr const char* kExamples =
     "\n"
     "examples:\n"
-    "  longhaul tokenize --input corpus.txt --output data/corpus --tokenizer bytes\n"
+    "  longhaul tokenize --input corpus.txt --out data/corpus --tokenizer bytes\n"
     "  mpirun -n 2 longhaul train --config configs/tiny.ini --set train.steps=200\n"
     "  longhaul generate --run runs/tiny --prompt 'Once upon a time'\n"
     "\n"
