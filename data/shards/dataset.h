@@ -11,7 +11,7 @@
 
 #include "data/shards/manifest.h"
 #include "data/shards/shard.h"
-#include "data/stream/data_config.h"
+#include "data/shards/shard_verification.h"
 
 namespace longhaul {
 

@@ -6,13 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace longhaul {
+#include "data/shards/shard_verification.h"
 
-/// How much of a shard is checked against the manifest before HDF5 opens it (sizes always, at start).
-enum class ShardVerification : uint8_t {
-  kChecksum,  ///< the whole file, once per process, when the shard is first used
-  kSize       ///< the size alone; for data that `longhaul verify` has just passed
-};
+namespace longhaul {
 
 struct DatasetChoice {
   std::filesystem::path directory;  ///< made by `longhaul tokenize`

@@ -1,7 +1,6 @@
 // More than 2^32 tokens: a sparse shard with real tokens only at its end.
-#include <hdf5.h>
-
 #include "data/stream/token_stream.h"
+#include "tests/core/io/hdf5_sparse_dataset.h"
 #include "tests/data/data_test_support.h"
 
 namespace longhaul {
@@ -9,30 +8,16 @@ namespace {
 
 void write_sparse_shard(const fs::path& path, int64_t tokens, const std::vector<uint16_t>& tail,
                         const std::vector<int64_t>& offsets, const std::string& tokenizer) {
-  {
-    Hdf5File file = Hdf5File::create(path);
-    const auto entries = static_cast<int64_t>(offsets.size());
-    file.write("/document_offsets", H5Type::i64, {&entries, 1}, offsets.data());
-    file.set_attribute("/", "version", 1);
-    file.set_attribute("/", "vocab_size", 257);
-    file.set_attribute("/", "end_of_text", 256);
-    file.set_attribute("/", "split", std::string("train"));
-    file.set_attribute("/", "tokenizer", tokenizer);
-    file.close();
-  }
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const hsize_t extent = static_cast<hsize_t>(tokens), chunk = 16384, count = tail.size(), start = extent - count;
-  const hid_t space = H5Screate_simple(1, &extent, nullptr), memory = H5Screate_simple(1, &count, nullptr);
-  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(properties, 1, &chunk);
-  const hid_t dataset = H5Dcreate2(file, "/tokens", H5T_STD_U16LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-  H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, nullptr, &count, nullptr);
-  ASSERT_GE(H5Dwrite(dataset, H5T_NATIVE_UINT16, memory, space, H5P_DEFAULT, tail.data()), 0);
-  H5Dclose(dataset);
-  H5Pclose(properties);
-  H5Sclose(space);
-  H5Sclose(memory);
-  H5Fclose(file);
+  Hdf5File file = Hdf5File::create(path);
+  const auto entries = static_cast<int64_t>(offsets.size());
+  file.write("/document_offsets", H5Type::i64, {&entries, 1}, offsets.data());
+  file.set_attribute("/", "version", 1);
+  file.set_attribute("/", "vocab_size", 257);
+  file.set_attribute("/", "end_of_text", 256);
+  file.set_attribute("/", "split", std::string("train"));
+  file.set_attribute("/", "tokenizer", tokenizer);
+  file.close();
+  add_sparse_dataset(path, "/tokens", tokens, tail);
 }
 
 TEST(LargeOffsets, TheLastTokensOfAHugeShardComeBackExactly) {
