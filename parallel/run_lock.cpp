@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -150,14 +151,8 @@ namespace {
 
 /// The holder written in `name`; empty nonce when the file has just gone.
 LockHolder read_holder(const fs::path& name) {
-  std::string text;
-  try {
-    text = read_file(name);
-  } catch (const Error&) {
-    if (!fs::exists(name)) return {};
-    throw;
-  }
-  return LockHolder::decode(text, name);
+  const std::optional<std::string> text = read_file_if_present(name);
+  return text ? LockHolder::decode(*text, name) : LockHolder{};
 }
 
 /// True when `name` was created as another name of `own`; false when it exists. All-or-nothing on every file system.

@@ -58,6 +58,13 @@ File File::open_read(const fs::path& path) {
   return file;
 }
 
+std::optional<File> File::open_if_present(const fs::path& path) {
+  const int descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (descriptor >= 0) return File(descriptor, path);
+  if (errno == ENOENT) return std::nullopt;
+  throw failed("open", path, errno);
+}
+
 File File::create(const fs::path& path) { return File(open_checked(path, O_WRONLY | O_CREAT | O_TRUNC), path); }
 
 File File::create_exclusive(const fs::path& path) {
@@ -195,14 +202,28 @@ void sync_file(const fs::path& path) {
   file.close();
 }
 
-std::string read_file(const fs::path& path) {
-  File file = File::open_read(path);
+namespace {
+
+std::string rest_of(File& file) {
   std::string content;
   std::vector<std::byte> buffer(size_t{1} << 16);
   while (const int64_t count = file.read(buffer)) {
     content.append(reinterpret_cast<const char*>(buffer.data()), static_cast<size_t>(count));
   }
   return content;
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  File file = File::open_read(path);
+  return rest_of(file);
+}
+
+std::optional<std::string> read_file_if_present(const fs::path& path) {
+  std::optional<File> file = File::open_if_present(path);
+  if (!file) return std::nullopt;
+  return rest_of(*file);
 }
 
 }  // namespace longhaul

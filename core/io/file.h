@@ -1,10 +1,11 @@
-// POSIX files: every return value checked, every error names the call and the path. The only place that calls open, write,
-// fsync, rename. Durability follows reliability.md section 1.
+// POSIX files: every return value checked, every error names the call and the path. The only place that calls open,
+// write, fsync, rename. Durability follows reliability.md section 1.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,16 +18,17 @@ namespace fs = std::filesystem;
 class File {
  public:
   static File open_read(const fs::path& path);
-  static File create(const fs::path& path);       ///< O_CREAT | O_TRUNC
-  static File create_exclusive(const fs::path& path);  ///< O_CREAT | O_EXCL
-  static File open_append(const fs::path& path);  ///< O_CREAT | O_APPEND
+  static std::optional<File> open_if_present(const fs::path& path);  ///< open_read; nothing when there is no such file
+  static File create(const fs::path& path);                          ///< O_CREAT | O_TRUNC
+  static File create_exclusive(const fs::path& path);                ///< O_CREAT | O_EXCL
+  static File open_append(const fs::path& path);                     ///< O_CREAT | O_APPEND
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();  ///< closes without checking; call close() where it matters
 
   void write(std::span<const std::byte> bytes);  ///< all of them; retries EINTR and short writes
   void write(std::string_view text);
-  int64_t read(std::span<std::byte> bytes);      ///< up to bytes.size(); 0 at the end
+  int64_t read(std::span<std::byte> bytes);                  ///< up to bytes.size(); 0 at the end
   void read_at(int64_t offset, std::span<std::byte> bytes);  ///< exactly bytes.size(), else Error "truncated"
   int64_t size() const;
   void sync();   ///< fsync; an error is final
@@ -51,5 +53,7 @@ void write_file_durably(const fs::path& path, std::string_view content);
 /// Makes an already closed file (written by HDF5, say) durable: open, fsync, close.
 void sync_file(const fs::path& path);
 std::string read_file(const fs::path& path);  ///< whole content
+/// The same; nothing when there is no such file, in one step (exists-then-open could lose a race).
+std::optional<std::string> read_file_if_present(const fs::path& path);
 
 }  // namespace longhaul
