@@ -5,6 +5,7 @@
 #include "launch/commands/eval.h"
 #include "launch/commands/export.h"
 #include "launch/commands/generate.h"
+#include "launch/commands/hash.h"
 #include "launch/commands/import.h"
 #include "launch/commands/inspect.h"
 #include "launch/commands/stream.h"
@@ -28,6 +29,7 @@ std::vector<Command> command_list() {
       generate_command(),  //
       export_command(),    //
       import_command(),    //
+      hash_command(),      //
       bench_command(),     //
       config_command(),    //
       version_command(),

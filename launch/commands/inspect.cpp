@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 #include "launch/arguments.h"
 #include "launch/exit_codes.h"
+#include "parallel/checkpoint_description.h"
 
 namespace longhaul {
 namespace {
@@ -17,14 +18,20 @@ constexpr const char* kUsage =
     "\n"
     "  A dataset directory: tokenizer, splits, how it was made, the beginning of each split. A shard file: its "
     "content.\n"
+    "  A checkpoint: step, files, tensors. A run directory: its checkpoints.\n"
     "\n"
     "example:\n"
-    "  longhaul inspect data/corpus\n";
+    "  longhaul inspect data/corpus\n"
+    "  longhaul inspect runs/tiny\n";
 
 void inspect(const std::string& path) {
   if (!std::filesystem::exists(path)) throw user_error("{}: no such file or directory", path);
+  if (is_checkpoint_path(path)) {
+    fmt::print("{}", describe_checkpoint(path));
+    return;
+  }
   if (!is_dataset_path(path)) {
-    throw user_error("{}: found no dataset, expected a directory made by `longhaul tokenize` or a shard in one", path);
+    throw user_error("{}: found neither a dataset (made by `longhaul tokenize`), a shard, a checkpoint nor a run", path);
   }
   fmt::print("{}", describe_dataset(path));
 }
@@ -38,6 +45,6 @@ int run(const std::vector<std::string>& words) {
 
 }  // namespace
 
-Command inspect_command() { return {"inspect", "describe a dataset or a shard", kUsage, run}; }
+Command inspect_command() { return {"inspect", "describe a dataset, shard, checkpoint or run", kUsage, run}; }
 
 }  // namespace longhaul
