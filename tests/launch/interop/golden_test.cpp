@@ -1,0 +1,79 @@
+// Tensors made by PyTorch and transformers (tests/oracle/make_golden.py): import, logits, loss and gradients without
+// PyTorch.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "launch/interop/huggingface.h"
+
+namespace longhaul {
+namespace {
+
+const std::filesystem::path kGolden =
+    std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "oracle" / "golden";
+
+class Golden : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::filesystem::path directory_ = kGolden / GetParam();
+  SafetensorsFile expected_ = SafetensorsFile::open(directory_ / "expected.safetensors");
+
+  /// One row of packed documents; every token predicts the next one of its document.
+  Batch batch() const {
+    std::vector<int32_t> ids = expected_.read("ids").to_vector<int32_t>(), targets, starts;
+    for (int32_t length : expected_.read("lengths").to_vector<int32_t>()) {
+      const auto start = static_cast<int32_t>(starts.size());
+      for (int32_t i = 0; i < length; ++i) {
+        targets.push_back(i + 1 < length ? ids[static_cast<size_t>(start + i + 1)] : -1);
+        starts.push_back(start);
+      }
+    }
+    const auto length = static_cast<int64_t>(ids.size());
+    return make_batch(1, length, ids, targets, starts, {0});
+  }
+
+  /// Largest difference, relative to the largest expected magnitude.
+  static double difference(const Tensor& found, const Tensor& expected) {
+    EXPECT_EQ(found.shape(), expected.shape());
+    double largest = 0, scale = 0;
+    const Tensor a = found.to(DType::f32), b = expected.to(DType::f32);
+    for (int64_t i = 0; i < a.count(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(a.data<float>()[i]) - b.data<float>()[i]));
+      scale = std::max(scale, std::abs(static_cast<double>(b.data<float>()[i])));
+    }
+    return largest / scale;
+  }
+
+  void compare(DType dtype, double tolerance) const {
+    const auto model = import_huggingface(directory_, dtype);
+    const Batch row = batch();
+    model->parameters().bind_gradients(model->parameters().make_flat_buffer(dtype));
+    Tape tape;
+    ForwardContext context{tape, row};
+    const Tensor logits = model->logits(model->hidden(context).value());
+    const LossSums loss = model->loss(context);
+    tape.backward(loss.objective, 1.0 / static_cast<double>(loss.valid_targets));
+    model->parameters().zero_absent_gradients();
+
+    EXPECT_LT(difference(logits, expected_.read("logits")), tolerance);
+    const double cross_entropy = expected_.read("cross_entropy").item<double>();
+    EXPECT_NEAR(loss.cross_entropy, cross_entropy, tolerance * cross_entropy);
+    int64_t compared = 0;
+    for (const NamedTensor& gradient : huggingface_gradients(*model)) {
+      EXPECT_LT(difference(gradient.tensor, expected_.read("gradient." + gradient.name)), tolerance) << gradient.name;
+      ++compared;
+    }
+    EXPECT_EQ(compared + 4, static_cast<int64_t>(expected_.entries().size()));  // ids, lengths, logits, cross_entropy
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::Values("gpt2", "llama", "llama-gqa-tied"), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+// The expected values are stored in single precision, and transformers keeps rotary angles in it.
+TEST_P(Golden, DoublePrecisionAgreesWithPyTorch) { compare(DType::f64, 5e-7); }
+TEST_P(Golden, SinglePrecisionAgreesWithPyTorch) { compare(DType::f32, 1e-5); }
+
+}  // namespace
+}  // namespace longhaul
