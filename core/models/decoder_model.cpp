@@ -61,7 +61,7 @@ std::unique_ptr<DecodeState> DecoderModel::make_decode_state(int64_t sequences, 
     throw internal_error("decode state of {} tokens exceeds the context of {}", max_length, config_.context_length);
   }
   return std::make_unique<KeyValueCache>(config_.n_layer, sequences, max_length, config_.n_kv_head * head_size(),
-                                         parameters_.dtype());
+                                         activation_dtype());
 }
 
 namespace {
@@ -106,7 +106,7 @@ Tensor last_rows(const Tensor& hidden, const std::vector<SequenceRows>& runs) {
 Tensor DecoderModel::decode(DecodeState& state, const std::vector<std::vector<int32_t>>& ids) const {
   auto& cache = dynamic_cast<KeyValueCache&>(state);
   const PackedTokens packed = pack(cache, ids);
-  const Tensor result = Tensor::zeros({cache.sequences(), config_.vocab_size}, parameters_.dtype());
+  const Tensor result = Tensor::zeros({cache.sequences(), config_.vocab_size}, activation_dtype());
   if (packed.runs.empty()) return result;
 
   const int64_t count = static_cast<int64_t>(packed.ids.size());

@@ -28,7 +28,7 @@ Transformer::Transformer(ModelConfig resolved_config, DType dtype) : DecoderMode
   if (!config_.tie_embeddings) {
     head_ = parameters_.add("lm_head.weight", {config_.vocab_size, config_.d_model}, WeightDecay::yes, normal);
   }
-  rope_table_ = make_rope_table(config_, dtype);
+  rope_table_ = make_rope_table(config_, activation_dtype());
 }
 
 Transformer::Block Transformer::make_block(int64_t layer) {

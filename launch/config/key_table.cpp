@@ -223,7 +223,7 @@ std::vector<ConfigKey> optimizer_keys() {
       number<S, &O::beta2>("beta2", {0, 0.99999999}, "AdamW: decay of the second moment"),
       number<S, &O::epsilon>("epsilon", {1e-30, 1}, "AdamW: added to the root of the second moment"),
       number<S, &O::weight_decay>("weight_decay", {0, 10},
-                                  "of the matrices; norms, biases and positions are never decayed"),
+                                  "of the matrices, embeddings included; norm gains and biases are never decayed"),
       number<S, &O::clip_norm>("clip_norm", {0, kMostNumber}, "largest global gradient norm; 0: no clipping"),
       number<S, &O::spike_factor>(
           "spike_factor", {0, kMostNumber},

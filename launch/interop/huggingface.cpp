@@ -108,9 +108,9 @@ void load_part(const TensorDirectory& directory, const std::string& stored, cons
     throw user_error("{}: tensor '{}' has shape {}; config.json asks for {}", directory.path().string(), stored,
                      source.shape().text(), expected.text());
   }
-  if (source.dtype() == DType::bf16) source = source.to(DType::f32);  // the way from bf16 to f64
-  source = source.to(target.dtype());
-  target.copy_from(part.transposed ? transpose(source) : source);
+  if (source.dtype() == DType::bf16) source = source.to(DType::f32);  // transposed and converted on from there
+  if (part.transposed) source = transpose(source);
+  target.copy_from(source.to(target.dtype()));
 }
 
 /// Values or gradients of all parameters in Hugging Face form.

@@ -98,6 +98,25 @@ TEST(LanguageModel, LossIsTheCrossEntropyOfTheLogits) {
   }
 }
 
+TEST(LanguageModel, WeightsStoredInBf16ComputeInSinglePrecision) {
+  for (const char* family : {"gpt2", "gqa"}) {
+    const auto stored = make_model(testing::tiny_config(family), 1, DType::bf16);
+    const auto single = make_model(testing::tiny_config(family), 1, DType::f32);
+    for (const Parameter& parameter : single->parameters().parameters()) {
+      parameter.variable.value().copy_from(stored->parameters().find(parameter.name).variable.value().to(DType::f32));
+    }
+    const Batch batch = testing::packed_row({testing::some_ids(7, 19)});
+    const Tensor logits = testing::full_logits(*stored, batch), expected = testing::full_logits(*single, batch);
+    ASSERT_EQ(logits.dtype(), DType::f32);
+    for (int64_t i = 0; i < logits.count(); ++i) {
+      EXPECT_NEAR(logits.data<float>()[i], expected.data<float>()[i], 1e-5) << family;
+    }
+    const auto state = stored->make_decode_state(1, 8);
+    const Tensor decoded = stored->decode(*state, {testing::some_ids(7, 19)});
+    for (int64_t i = 0; i < 19; ++i) EXPECT_NEAR(decoded.data<float>()[i], expected.data<float>()[6 * 19 + i], 1e-4);
+  }
+}
+
 TEST(LanguageModel, FlopsOfGpt2AreCountedByHand) {
   ModelConfig config = testing::tiny_config("gpt2");
   config.n_layer = 3;

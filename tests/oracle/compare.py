@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Runs longhaul and PyTorch on the same weights and tokens and compares them; tests/oracle/run.sh is the way to call it."""
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+import tiny_models
+
+TOLERANCE = 1e-5
+VOCABULARY, CONTEXT = 257, 48  # bytes and the end of a text
+STEPS, SLOTS, ROWS = 10, 2, 2
+LEARNING_RATE, WEIGHT_DECAY, BETAS, EPSILON = 1e-3, 0.1, (0.9, 0.95), 1e-8
+CLIP = 0.3  # short enough that every step is clipped
+DOCUMENTS = [[72, 101, 108, 108, 111], [256], [10, 20, 30, 40, 50, 60, 70, 80, 90, 200, 255]]
+
+
+class Comparison:
+    def __init__(self, binary, work):
+        self.binary, self.work = binary, work
+        self.passed = self.failed = 0
+
+    def longhaul(self, *arguments):
+        result = subprocess.run([self.binary, *map(str, arguments)], capture_output=True, text=True)
+        if result.returncode != 0:
+            raise RuntimeError(f"longhaul {' '.join(map(str, arguments))}: exit {result.returncode}: {result.stderr.strip()}")
+        return result.stdout
+
+    def report(self, name, difference, tolerance=TOLERANCE):
+        good = math.isfinite(difference) and difference <= tolerance
+        print(f"{'ok  ' if good else 'FAIL'} {name}: {difference:.2e} (limit {tolerance:.0e})", flush=True)
+        self.passed += good
+        self.failed += not good
+
+    def section(self, name, function, *arguments):
+        try:
+            function(*arguments)
+        except Exception as error:  # a broken part must not hide the others
+            print(f"FAIL {name}: {error}", flush=True)
+            self.failed += 1
+
+
+def relative(found, expected):
+    """Largest difference relative to the largest expected magnitude."""
+    if found.shape != expected.shape:
+        raise RuntimeError(f"shape {tuple(found.shape)}, expected {tuple(expected.shape)}")
+    return ((found.double() - expected.double()).abs().max() / expected.double().abs().max()).item()
+
+
+def write_json(path, value):
+    path.write_text(json.dumps(value))
+    return path
+
+
+def compare_forward_and_gradients(compare, name, model, hf):
+    """Packed documents in longhaul against one document at a time in PyTorch: logits, loss, gradients."""
+    dump = compare.work / f"{name}.dump.safetensors"
+    ids = write_json(compare.work / f"{name}.ids.json", [DOCUMENTS, DOCUMENTS[2]])
+    compare.longhaul("eval", "--hf", hf, "--ids", ids, "--dump", dump, "--gradients")
+    found = load_file(dump)
+    model.zero_grad()
+    packed, packed_targets, packed_logits = tiny_models.loss_sum(model, DOCUMENTS)
+    alone, alone_targets, alone_logits = tiny_models.loss_sum(model, [DOCUMENTS[2]])
+    ((packed + alone) / (packed_targets + alone_targets)).backward()
+    compare.report(f"{name}: logits of packed documents", relative(found["logits.0"], packed_logits.detach()))
+    compare.report(f"{name}: logits of a single row", relative(found["logits.1"], alone_logits.detach()))
+    compare.report(f"{name}: summed cross-entropy", relative(found["cross_entropy"][0], (packed + alone).detach()))
+    worst = max(relative(found["gradient." + parameter], value.grad) for parameter, value in model.named_parameters())
+    compare.report(f"{name}: gradients of all parameters", worst)
+
+
+def compare_round_trip(compare, name, model, hf):
+    """transformers -> longhaul import -> export -> transformers keeps every bit and the configuration."""
+    run, out = compare.work / f"{name}-imported", compare.work / f"{name}-exported"
+    compare.longhaul("import", "--from", hf, "--out", run)
+    compare.longhaul("export", "--run", run, "--out", out)
+    again = AutoModelForCausalLM.from_pretrained(out, attn_implementation="eager").eval()
+    expected = model.state_dict()
+    worst = max(relative(value, expected[key]) for key, value in again.state_dict().items())
+    compare.report(f"{name}: weights after import and export", worst, 0.0)
+    with torch.no_grad():
+        ids = torch.tensor([DOCUMENTS[2]])
+        compare.report(f"{name}: transformers' logits from the exported directory",
+                       relative(again(ids).logits, model(ids).logits), 0.0)
+
+
+def make_dataset(compare):
+    words = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel"]
+    lines, state = [], 7
+    for _ in range(600):
+        sentence = []
+        for _ in range(1 + state % 9):
+            state = (state * 1103515245 + 12345) % 2**31
+            sentence.append(words[state // 65536 % len(words)])
+        lines.append(" ".join(sentence) + "." + "\n")
+    text = compare.work / "text.txt"
+    text.write_text("\n".join(lines))
+    compare.longhaul("tokenize", "--input", text, "--out", compare.work / "data", "--tokenizer", "bytes")
+    return compare.work / "data"
+
+
+def training_config(compare, name, imported, model_section, data):
+    path = compare.work / f"{name}.ini"
+    path.write_text(f"""[model]
+{model_section}
+[data]
+datasets = {data}
+context = {CONTEXT}
+[train]
+steps = {STEPS}
+slots = {SLOTS}
+rows_per_slot = {ROWS}
+run_dir = {compare.work / (name + "-run")}
+[optimizer]
+beta1 = {BETAS[0]}
+beta2 = {BETAS[1]}
+epsilon = {EPSILON}
+weight_decay = {WEIGHT_DECAY}
+clip_norm = {CLIP}
+[schedule]
+learning_rate = {LEARNING_RATE}
+warmup_steps = 4
+floor = 0.1
+[checkpoint]
+every = 0
+init_from = {imported}
+[metrics]
+every = 1
+peak_gflops = 1
+""")
+    return path
+
+
+def documents_of(sample):
+    """A row cut at its document starts, with the valid targets of each piece."""
+    pieces = {}
+    for token, target, start in zip(sample["ids"], sample["targets"], sample["document_start"]):
+        pieces.setdefault(start, ([], []))
+        pieces[start][0].append(token)
+        pieces[start][1].append(target)
+    return list(pieces.values())
+
+
+def reference_step(model, optimizer, samples, learning_rate):
+    """One AdamW step over the global batch in PyTorch; the mean cross-entropy over all valid targets."""
+    optimizer.zero_grad()
+    total, targets = 0.0, 0
+    for sample in samples:
+        for ids, wanted in documents_of(sample):
+            logits = model(torch.tensor([ids])).logits[0]
+            wanted = torch.tensor(wanted)
+            total = total + torch.nn.functional.cross_entropy(logits, wanted, ignore_index=-1, reduction="sum")
+            targets += int((wanted >= 0).sum())
+    loss = total / targets
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+    optimizer.step()
+    return loss.item(), norm.item()
+
+
+def reference_optimizer(model):
+    decayed = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
+    others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+    return torch.optim.AdamW([{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}],
+                             lr=LEARNING_RATE, betas=BETAS, eps=EPSILON)
+
+
+def compare_training(compare, name, model, model_section, data):
+    """Ten steps from the same weights on the same tokens: loss and gradient norm of every step, weights at the end."""
+    config = training_config(compare, name, compare.work / f"{name}-imported", model_section, data)
+    compare.longhaul("train", "--config", config)
+    metrics = [json.loads(line) for line in (compare.work / f"{name}-run" / "metrics.jsonl").read_text().splitlines()]
+    metrics = [line for line in metrics if line.get("kind") == "train"]
+    if len(metrics) != STEPS:
+        raise RuntimeError(f"{len(metrics)} steps in metrics.jsonl, expected {STEPS}")
+    stream = [json.loads(line) for line in
+              compare.longhaul("stream", "--config", config, "--steps", f"0:{STEPS}").splitlines()]
+    optimizer = reference_optimizer(model)
+    loss_difference = norm_difference = 0.0
+    for step, line in enumerate(metrics):
+        samples = [sample for sample in stream if sample["step"] == step]
+        loss, norm = reference_step(model, optimizer, samples, line["learning_rate"])
+        loss_difference = max(loss_difference, abs(line["loss"] - loss) / loss)
+        norm_difference = max(norm_difference, abs(line["gradient_norm"] - norm) / norm)
+    compare.report(f"{name}: loss of {STEPS} AdamW steps (last {metrics[-1]['loss']:.6f})", loss_difference)
+    compare.report(f"{name}: gradient norm of {STEPS} AdamW steps", norm_difference, 1e-4)
+    out = compare.work / f"{name}-trained"
+    compare.longhaul("export", "--run", compare.work / f"{name}-run", "--out", out)
+    trained = AutoModelForCausalLM.from_pretrained(out, attn_implementation="eager").state_dict()
+    worst = max(relative(trained[key], value) for key, value in model.state_dict().items())
+    compare.report(f"{name}: weights after {STEPS} AdamW steps", worst, 1e-4)
+
+
+GPT2_SECTION = f"""family = gpt2
+context_length = {CONTEXT}
+n_layer = 2
+d_model = 32
+n_head = 4
+tie_embeddings = {{tied}}"""
+LLAMA_SECTION = f"""family = transformer
+context_length = {CONTEXT}
+n_layer = 2
+d_model = 32
+n_head = 4
+n_kv_head = {{key_heads}}
+d_ff = 56
+tie_embeddings = {{tied}}"""
+
+
+def make_models():
+    torch.manual_seed(1)
+    gpt2 = dict(width=32, heads=4, deviation=0.1)
+    llama = dict(width=32, heads=4, feed_forward=56, deviation=0.1)
+    return {
+        "gpt2": (tiny_models.make_gpt2(VOCABULARY, CONTEXT, **gpt2), GPT2_SECTION.format(tied="true")),
+        "gpt2-untied": (tiny_models.make_gpt2(VOCABULARY, CONTEXT, tied=False, **gpt2), GPT2_SECTION.format(tied="false")),
+        "llama": (tiny_models.make_llama(VOCABULARY, CONTEXT, key_heads=4, **llama),
+                  LLAMA_SECTION.format(key_heads=4, tied="false")),
+        "llama-gqa": (tiny_models.make_llama(VOCABULARY, CONTEXT, key_heads=2, tied=True, **llama),
+                      LLAMA_SECTION.format(key_heads=2, tied="true")),
+    }
+
+
+def main():
+    torch.set_num_threads(1)
+    compare = Comparison(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]))
+    data = make_dataset(compare)
+    for name, (model, section) in make_models().items():
+        hf = compare.work / f"{name}-hf"
+        model.save_pretrained(hf)
+        compare.section(f"{name}: forward", compare_forward_and_gradients, compare, name, model, hf)
+        compare.section(f"{name}: round trip", compare_round_trip, compare, name, model, hf)
+        compare.section(f"{name}: training", compare_training, compare, name, model, section, data)
+    print(f"oracle: {compare.passed} passed, {compare.failed} failed")
+    return 1 if compare.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
