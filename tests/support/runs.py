@@ -98,7 +98,7 @@ def make_text(path, documents, seed=1):
 
 
 def tokenize(text, output, *options):
-    return run(["tokenize", "--input", text, "--output", output, "--tokenizer", "bytes", "--split", "90,5,5", *options])
+    return run(["tokenize", "--input", text, "--out", output, "--tokenizer", "bytes", "--split", "90,5,5", *options])
 
 
 def command_line(arguments, ranks=0):
