@@ -18,10 +18,14 @@ std::unique_ptr<Tokenizer> tokenizer_beside(const std::filesystem::path& checkpo
   return restore_tokenizer(read_file(file), file.string());
 }
 
+/// Weights stored in bf16 become f32: everything outside training computes with those.
 void read_values(const CheckpointReader& reader, const std::string& kind, LanguageModel& model) {
   for (const Parameter& parameter : model.parameters().parameters()) {
     const Tensor& value = parameter.variable.value();
-    reader.read(kind + "/" + parameter.name, 0, value.count(), value.dtype(), value.raw());
+    const std::string name = kind + "/" + parameter.name;
+    const Tensor stored = Tensor::empty(value.shape(), reader.entry(name).dtype);
+    reader.read(name, 0, stored.count(), stored.dtype(), stored.raw());
+    value.copy_from(stored.to(DType::f32));
   }
 }
 
@@ -40,9 +44,7 @@ TrainedModel load_trained_model(const std::filesystem::path& path, const std::st
     throw user_error("{}: the run kept no average of its weights (train.ema_decay = 0); use --weights raw",
                      result.origin.string());
   }
-  // The average is f32 whatever the weights are.
-  const DType dtype = average ? DType::f32 : dtype_from_name(result.configuration.values.train.dtype);
-  result.model = make_model(result.configuration.values.model, result.configuration.values.train.seed, dtype);
+  result.model = make_model(result.configuration.values.model, result.configuration.values.train.seed);
   read_values(reader, average ? "ema" : "parameter", *result.model);
   result.tokenizer = tokenizer_beside(result.origin);
   return result;

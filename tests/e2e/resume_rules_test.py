@@ -70,6 +70,7 @@ def bf16_weights_learn_with_an_f32_master_copy(place):
     runs.must(runs.train(reference, "metrics.every=1", ranks=2))
     lines = [json.loads(line) for line in (place.run_directory("f32") / "metrics.jsonl").read_text().splitlines()]
     exact = [line["loss"] for line in lines if line["kind"] == "train"]
+    assert "CE " in runs.must(runs.run(["eval", "--run", run, "--max-tokens", 64])).stdout
     assert abs(losses[-1] - exact[-1]) < 0.05 * exact[-1], (losses[-1], exact[-1])
 
 

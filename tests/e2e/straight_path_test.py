@@ -68,7 +68,7 @@ def evaluation_is_one_number(place):
 
 def samples_are_text(place):
     output = runs.must(runs.run(["generate", "--run", place.run_directory("path"), "--prompt", "the captain",
-                                 "--max-new-tokens", 40, "--seed", 1])).stdout
+                                 "--tokens", 40, "--seed", 1])).stdout
     assert "the captain" in output, output
     return repr(output[:70])
 
