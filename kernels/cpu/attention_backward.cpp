@@ -29,8 +29,8 @@ struct BackwardTile {
 
 /// One vector of queries over `rows` keys: S and dP become P and dS.
 template <typename T>
-void score_gradients(BackwardTile<T>& tile, int64_t query, int64_t rows, const QueryTile& queries,
-                     const KeyTile& keys) {
+[[gnu::noinline]] void score_gradients(BackwardTile<T>& tile, int64_t query, int64_t rows, const QueryTile& queries,
+                                       const KeyTile& keys) {
   using V = simd::Vec<T>;
   const V lse = simd::load(tile.lse + query), delta = simd::load(tile.delta + query);
   V newest;  // index of the last key each lane sees
@@ -103,8 +103,8 @@ struct HeadView {
 };
 
 template <typename T>
-void load_queries(BackwardTile<T>& tile, const HeadView<T>& head, const QueryTile& queries, const AttentionShape& shape,
-                  int64_t width) {
+[[gnu::noinline]] void load_queries(BackwardTile<T>& tile, const HeadView<T>& head, const QueryTile& queries,
+                                    const AttentionShape& shape, int64_t width) {
   const int64_t padded = round_up(queries.count, kColumns<T>), head_size = shape.head_size;
   const T *const dout = head.dout + queries.first * shape.out_stride, *const out =
                                                                           head.out + queries.first * shape.out_stride;
@@ -139,6 +139,9 @@ void head_backward(BackwardTile<T>& tile, const HeadView<T>& head, const Attenti
       const int64_t key_rows = round_up(keys.count, kRows);
       pack_rows(tile.keys, width, key_rows, head.k + key * stride, stride, keys.count, head_size, T(1));
       pack_rows(tile.values, width, key_rows, head.v + key * stride, stride, keys.count, head_size, T(1));
+      const int64_t next = key + kTile, next_rows = std::clamp<int64_t>(queries.last_position() - next + 1, 0, kTile);
+      prefetch_rows(head.k + next * stride, stride, next_rows, head_size);
+      prefetch_rows(head.v + next * stride, stride, next_rows, head_size);
       query_gradients(tile, queries, keys, head_size, width);
       key_gradients(head.dv + key * stride, stride, tile.probabilities, tile.dout, queries, keys, head_size, width);
       key_gradients(head.dk + key * stride, stride, tile.dscores, tile.queries, queries, keys, head_size, width);

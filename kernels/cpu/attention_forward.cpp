@@ -26,7 +26,8 @@ struct ForwardTile {
 
 /// Online softmax of one vector of queries over `seen` keys: scores become exponentials below the new maximum.
 template <typename T>
-void softmax_step(ForwardTile<T>& tile, int64_t query, int64_t seen, const QueryTile& queries, const KeyTile& keys) {
+[[gnu::noinline]] void softmax_step(ForwardTile<T>& tile, int64_t query, int64_t seen, const QueryTile& queries,
+                                    const KeyTile& keys) {
   using V = simd::Vec<T>;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   T* const column = tile.scores + query;

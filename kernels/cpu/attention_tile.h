@@ -37,8 +37,8 @@ enum class Into {
 /// C [kRows, kColumns] from A [kRows, depth] (element (r, t) at a[r * a_row + t * a_depth]) and B [depth, kColumns]
 /// (rows b_stride apart). One fma per term, t rising.
 template <Into into, typename T>
-inline void multiply(T* c, int64_t c_stride, const T* a, int64_t a_row, int64_t a_depth, const T* b, int64_t b_stride,
-                     int64_t depth, const T* factor = nullptr) {
+[[gnu::noinline]] void multiply(T* c, int64_t c_stride, const T* a, int64_t a_row, int64_t a_depth, const T* b,
+                                int64_t b_stride, int64_t depth, const T* factor = nullptr) {
   using V = simd::Vec<T>;
   constexpr int64_t kWidth = simd::kWidth<T>;
   V sums[kRows][kVectors];
@@ -69,22 +69,27 @@ inline void multiply(T* c, int64_t c_stride, const T* a, int64_t a_row, int64_t 
 
 /// target [padded_rows, width] = factor * source (rows `stride` apart, head_size columns), zeros around it.
 template <typename T>
-inline void pack_rows(T* target, int64_t width, int64_t padded_rows, const T* source, int64_t stride, int64_t rows,
-                      int64_t head_size, T factor) {
-  for (int64_t row = 0; row < padded_rows; ++row, target += width) {
-    if (row >= rows) {
-      std::fill(target, target + width, T(0));
-      continue;
-    }
-    const T* const from = source + row * stride;
-    for (int64_t d = 0; d < head_size; ++d) target[d] = from[d] * factor;
-    std::fill(target + head_size, target + width, T(0));
+[[gnu::noinline]] void pack_rows(T* target, int64_t width, int64_t padded_rows, const T* source, int64_t stride,
+                                 int64_t rows, int64_t head_size, T factor) {
+  for (int64_t row = 0; row < rows; ++row, target += width, source += stride) {
+    for (int64_t d = 0; d < head_size; ++d) target[d] = source[d] * factor;
+    for (int64_t d = head_size; d < width; ++d) target[d] = 0;
   }
+  std::fill(target, target + (padded_rows - rows) * width, T(0));
+}
+
+/// Asks for the rows that pack_rows will read next. Rows of packed q|k|v matrices lie kilobytes apart and map to few
+/// sets of the caches, so that even a small head's rows come from far away.
+template <typename T>
+inline void prefetch_rows(const T* source, int64_t stride, int64_t rows, int64_t head_size) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t d = 0; d < head_size; d += kLine) __builtin_prefetch(source + row * stride + d, 0, 2);
 }
 
 /// target [depth][kTile] = transpose of source [columns][width]; columns a multiple of kColumns.
 template <typename T>
-inline void transpose(T* target, const T* source, int64_t width, int64_t columns, int64_t depth) {
+[[gnu::noinline]] void transpose(T* target, const T* source, int64_t width, int64_t columns, int64_t depth) {
   for (int64_t d = 0; d < depth; ++d)
     for (int64_t i = 0; i < columns; ++i) target[d * kTile + i] = source[i * width + d];
 }

@@ -111,6 +111,23 @@ inline VecDouble fma(VecDouble a, VecDouble b, VecDouble c) {
 #endif
 }
 
+/// Unsigned 64-bit lanes, for counter-based random numbers.
+typedef uint64_t VecWide __attribute__((vector_size(kVectorBytes)));
+inline constexpr int64_t kWideLanes = kVectorBytes / 8;
+
+/// Product of the lower 32 bits of each lane of a and b.
+inline VecWide multiply_low_halves(VecWide a, VecWide b) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<VecWide>(_mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<VecWide>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+#elif defined(__x86_64__) && !defined(__AVX__)
+  return reinterpret_cast<VecWide>(_mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+#else
+  return (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
+#endif
+}
+
 /// Larger of a and b; b where either is NaN.
 template <typename V>
 inline V max(V a, V b) {
