@@ -118,7 +118,9 @@ inline constexpr int64_t kWideLanes = kVectorBytes / 8;
 /// Product of the lower 32 bits of each lane of a and b.
 inline VecWide multiply_low_halves(VecWide a, VecWide b) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<VecWide>(_mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+  // The unmasked intrinsic of GCC 12 starts from an undefined register, which -Wmaybe-uninitialized reports.
+  return reinterpret_cast<VecWide>(
+      _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 #elif defined(__AVX2__)
   return reinterpret_cast<VecWide>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 #elif defined(__x86_64__) && !defined(__AVX__)
