@@ -3,7 +3,7 @@
 #include "core/comm/agreement.h"
 #include "kernels/error.h"
 #include "launch/exit_codes.h"
-#include "launch/training/stopwatch.h"
+#include "launch/metrics/stopwatch.h"
 #include "launch/training/validation.h"
 
 namespace longhaul {

@@ -182,7 +182,8 @@ void RunLock::take(const fs::path& name) {
     }
     take(directory_ / ("lock.recovery." + holder.nonce));
     if (read_holder(name).nonce == holder.nonce) {
-      if (::unlink(name.c_str()) != 0) throw system_error("{}: unlink failed: {}", name.string(), std::strerror(errno));
+      std::error_code error;
+      if (!fs::remove(name, error)) throw system_error("{}: removing failed: {}", name.string(), error.message());
       recovered_from_ = holder.text();
     }
   }

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "launch/training/stopwatch.h"
+#include "launch/metrics/stopwatch.h"
 
 namespace longhaul {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/matmul.h"
-#include "launch/training/stopwatch.h"
+#include "launch/metrics/stopwatch.h"
 
 namespace longhaul {
 

@@ -6,7 +6,7 @@
 #include "core/autograd/tape.h"
 #include "core/comm/agreement.h"
 #include "core/optim/clipping.h"
-#include "launch/training/stopwatch.h"
+#include "launch/metrics/stopwatch.h"
 
 namespace longhaul {
 
