@@ -14,8 +14,8 @@ void bias_gelu_forward(Cpu, T* y, const T* x, const T* bias, int64_t rows, int64
 template <typename T>
 void bias_gelu_backward(Cpu, T* dx, const T* dy, const T* x, const T* bias, int64_t rows, int64_t columns);
 
-/// y = silu(gate) * up; gate_up [rows, 2 * columns] holds gate in its first half of each row and up in its second; y [rows, columns].
-/// (Shazeer 2020, SwiGLU.)
+/// y = silu(gate) * up; gate_up [rows, 2 * columns] holds gate in its first half of each row and up in its second; y
+/// [rows, columns]. (Shazeer 2020, SwiGLU.)
 template <typename T>
 void swiglu_forward(Cpu, T* y, const T* gate_up, int64_t rows, int64_t columns);
 

@@ -8,7 +8,7 @@ namespace longhaul::kernels {
 
 struct AdamWStep {
   double learning_rate, beta1, beta2, epsilon, weight_decay;
-  double gradient_scale;                  ///< multiplies the gradient: 1 / valid tokens, and clipping
+  double gradient_scale;                      ///< multiplies the gradient: 1 / valid tokens, and clipping
   double bias_correction1, bias_correction2;  ///< 1 - beta1^t, 1 - beta2^t
 };
 

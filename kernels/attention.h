@@ -1,5 +1,5 @@
-// Causal softmax attention, tiled with online softmax: O(T) memory forward and backward (Dao et al. 2022, FlashAttention;
-// Milakov & Gimelshein 2018 for the online softmax). Documents packed in one row never see each other.
+// Causal softmax attention, tiled with online softmax: O(T) memory forward and backward (Dao et al. 2022,
+// FlashAttention; Milakov & Gimelshein 2018 for the online softmax). Documents packed in one row never see each other.
 #pragma once
 
 #include "kernels/device.h"
@@ -9,9 +9,9 @@ namespace longhaul::kernels {
 /// Sizes and strides of one attention call. Token (b, t) of q lies at q + (b * query_length + t) * q_stride, head h at
 /// + h * head_size; k and v likewise over key_length with kv_stride and key_heads heads (grouped-query attention:
 /// query head h reads key head h * key_heads / query_heads). out and dout use out_stride.
-/// Query t sits at key position key_length - query_length + t (training: the lengths are equal; decoding: the queries are
-/// the last ones). In training the walk goes document by document, with tiles counted from the document's start, so that a
-/// packed document gets the same bits as one alone.
+/// Query t sits at key position key_length - query_length + t (training: the lengths are equal; decoding: the queries
+/// are the last ones). In training the walk goes document by document, with tiles counted from the document's start, so
+/// that a packed document gets the same bits as one alone.
 struct AttentionShape {
   int64_t batch = 0, query_length = 0, key_length = 0;
   int64_t query_heads = 0, key_heads = 0, head_size = 0;

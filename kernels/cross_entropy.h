@@ -11,9 +11,9 @@ struct CrossEntropyOptions {
 };
 
 /// logits [rows, vocabulary]; targets [rows], negative = not a valid target (loss and gradient exactly 0).
-/// cross_entropy [rows]: unsmoothed -log p(target), what is reported. objective [rows]: with smoothing and z-loss, what is
-/// trained; objective == cross_entropy when both are 0. Either may be null.
-/// With dlogits (may be logits itself: in place; may be null) writes d objective / d logits.
+/// cross_entropy [rows]: unsmoothed -log p(target), what is reported. objective [rows]: with smoothing and z-loss, what
+/// is trained; objective == cross_entropy when both are 0. Either may be null. With dlogits (may be logits itself: in
+/// place; may be null) writes d objective / d logits.
 template <typename T>
 void softmax_cross_entropy(Cpu, double* cross_entropy, double* objective, T* dlogits, const T* logits,
                            const int32_t* targets, int64_t rows, int64_t vocabulary, CrossEntropyOptions options);

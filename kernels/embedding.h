@@ -5,13 +5,14 @@
 
 namespace longhaul::kernels {
 
-/// y [rows, columns] = tokens[ids[r]] + positions[position_ids[r]]. ids, position_ids [rows]; tokens [vocabulary, columns];
-/// positions may be null. Ids are valid: the caller has checked them.
+/// y [rows, columns] = tokens[ids[r]] + positions[position_ids[r]]. ids, position_ids [rows]; tokens [vocabulary,
+/// columns]; positions may be null. Ids are valid: the caller has checked them.
 template <typename T>
 void embedding_forward(Cpu, T* y, const int32_t* ids, const int32_t* position_ids, const T* tokens, const T* positions,
                        int64_t rows, int64_t columns);
 
-/// dtable[ids[r]] += dy[r] in rising r, so that the sum has one order for any number of threads. The caller zeroes dtable
+/// dtable[ids[r]] += dy[r] in rising r, so that the sum has one order for any number of threads. The caller zeroes
+/// dtable
 /// ([table_rows, columns]) before the first use.
 template <typename T>
 void embedding_backward(Cpu, T* dtable, const int32_t* ids, const T* dy, int64_t rows, int64_t columns);

@@ -5,7 +5,8 @@
 
 namespace longhaul::kernels {
 
-/// One operand: row-major, `stride` elements between rows; `transposed` means the stored matrix is used as its transpose.
+/// One operand: row-major, `stride` elements between rows; `transposed` means the stored matrix is used as its
+/// transpose.
 template <typename T>
 struct MatrixOperand {
   const T* data;
@@ -16,12 +17,12 @@ struct MatrixOperand {
 /// C [m, n] = alpha * op(A) [m, k] * op(B) [k, n] + beta * C. beta 0 never reads C. Any of m, n, k may be 0.
 /// Source: BLAS level 3 GEMM, row-major.
 template <typename T>
-void matmul(Cpu, T* c, int64_t c_stride, MatrixOperand<T> a, MatrixOperand<T> b, int64_t m, int64_t n, int64_t k, T alpha,
-            T beta);
+void matmul(Cpu, T* c, int64_t c_stride, MatrixOperand<T> a, MatrixOperand<T> b, int64_t m, int64_t n, int64_t k,
+            T alpha, T beta);
 
 /// (Out, In) is (float, float), (bf16, bf16) or (float, bf16); products are summed in float, without TF32 rounding.
 template <typename Out, typename In>
-void matmul(const Cuda& device, Out* c, int64_t c_stride, MatrixOperand<In> a, MatrixOperand<In> b, int64_t m, int64_t n,
-            int64_t k, float alpha, float beta);
+void matmul(const Cuda& device, Out* c, int64_t c_stride, MatrixOperand<In> a, MatrixOperand<In> b, int64_t m,
+            int64_t n, int64_t k, float alpha, float beta);
 
 }  // namespace longhaul::kernels

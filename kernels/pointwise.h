@@ -35,8 +35,9 @@ bool all_finite(Cpu, const T* x, int64_t count);
 template <typename T>
 void lerp_average(Cpu, T* average, const T* x, double decay, int64_t count);
 
-/// Dropout: y = x / (1 - p) where kept, else 0. Row r belongs to global sample sample_ids[r / rows_per_sample]; the draw of
-/// its element e is keyed by (key, sample, (r % rows_per_sample) * columns + e). Same call for the backward pass (x = dy).
+/// Dropout: y = x / (1 - p) where kept, else 0. Row r belongs to global sample sample_ids[r / rows_per_sample]; the
+/// draw of its element e is keyed by (key, sample, (r % rows_per_sample) * columns + e). Same call for the backward
+/// pass (x = dy).
 template <typename T>
 void dropout(Cpu, T* y, const T* x, double probability, RandomKey key, const int64_t* sample_ids, int64_t rows,
              int64_t rows_per_sample, int64_t columns);

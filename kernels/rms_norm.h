@@ -9,8 +9,8 @@ namespace longhaul::kernels {
 template <typename T>
 void rms_norm_forward(Cpu, T* y, T* rstd, const T* x, const T* weight, int64_t rows, int64_t columns, double epsilon);
 
-/// dx (+)= gradient of x (accumulate adds); dweight [columns] likewise with accumulate_parameters. The sums over rows have
-/// one fixed order for any number of threads.
+/// dx (+)= gradient of x (accumulate adds); dweight [columns] likewise with accumulate_parameters. The sums over rows
+/// have one fixed order for any number of threads.
 template <typename T>
 void rms_norm_backward(Cpu, T* dx, bool accumulate, T* dweight, bool accumulate_parameters, const T* dy, const T* x,
                        const T* weight, const T* rstd, int64_t rows, int64_t columns);
@@ -20,7 +20,7 @@ template <typename T>
 void rms_norm_forward(Cuda, T* y, float* rstd, const T* x, const T* weight, int64_t rows, int64_t columns,
                       double epsilon);
 template <typename T>
-void rms_norm_backward(Cuda, T* dx, bool accumulate, float* dweight, bool accumulate_parameters, const T* dy, const T* x,
-                       const T* weight, const float* rstd, int64_t rows, int64_t columns);
+void rms_norm_backward(Cuda, T* dx, bool accumulate, float* dweight, bool accumulate_parameters, const T* dy,
+                       const T* x, const T* weight, const float* rstd, int64_t rows, int64_t columns);
 
 }  // namespace longhaul::kernels

@@ -201,7 +201,8 @@ void RunLock::remove_leftovers() {
   for (const fs::path& path : leftovers) {
     try {
       const LockHolder holder = read_holder(path);
-      if (holder.nonce == self_.nonce || provably_dead(holder, self_)) ::unlink(path.c_str());
+      std::error_code ignored;  // somebody else may have been faster
+      if (holder.nonce == self_.nonce || provably_dead(holder, self_)) fs::remove(path, ignored);
     } catch (const Error&) {
       continue;  // unreadable: leave it for a person to look at
     }

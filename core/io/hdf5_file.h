@@ -1,5 +1,6 @@
-// HDF5 (serial), wrapped once. Every return code is checked; the library's own error printing is off. File locking is off
-// for reading (NFS, Lustre). Only files whose checksum has been verified may be opened for reading (reliability.md 1.8).
+// HDF5 (serial), wrapped once. Every return code is checked; the library's own error printing is off. File locking is
+// off for reading (NFS, Lustre). Only files whose checksum has been verified may be opened for reading
+// (reliability.md 1.8).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,17 @@
 namespace longhaul {
 
 /// Integer and float element types a dataset can have in the file.
-enum class H5Type : uint8_t { u8, u16, u32, i32, i64, u64, f32, f64, bf16 /* stored as u16 with attribute dtype="bf16" */ };
+enum class H5Type : uint8_t {
+  u8,
+  u16,
+  u32,
+  i32,
+  i64,
+  u64,
+  f32,
+  f64,
+  bf16 /* stored as u16 with attribute dtype="bf16" */
+};
 H5Type h5_type_of(DType type);
 int64_t size_of(H5Type type);
 
@@ -27,9 +38,10 @@ class Hdf5File {
   Hdf5File& operator=(Hdf5File&&) noexcept;
   ~Hdf5File();
 
-  /// Creates a dataset (intermediate groups too) and writes all of it. chunk 0: contiguous; else chunked by `chunk` elements
-  /// along the first axis (rank 1 only).
-  void write(const std::string& name, H5Type type, std::span<const int64_t> extents, const void* data, int64_t chunk = 0);
+  /// Creates a dataset (intermediate groups too) and writes all of it. chunk 0: contiguous; else chunked by `chunk`
+  /// elements along the first axis (rank 1 only).
+  void write(const std::string& name, H5Type type, std::span<const int64_t> extents, const void* data,
+             int64_t chunk = 0);
   /// A rank-1 dataset that grows: created empty and chunked, then appended to.
   void create_growing(const std::string& name, H5Type type, int64_t chunk);
   void append(const std::string& name, H5Type type, const void* data, int64_t count);
@@ -37,7 +49,7 @@ class Hdf5File {
   bool contains(const std::string& name) const;
   std::vector<std::string> dataset_names() const;  ///< full paths, sorted
   std::vector<int64_t> extents(const std::string& name) const;
-  H5Type type(const std::string& name) const;      ///< user_error for a type outside H5Type
+  H5Type type(const std::string& name) const;                                ///< user_error for a type outside H5Type
   void read(const std::string& name, H5Type memory_type, void* data) const;  ///< whole dataset, converted
   /// Elements [begin, begin + count) of a rank-1 dataset, converted to memory_type.
   void read_range(const std::string& name, H5Type memory_type, int64_t begin, int64_t count, void* data) const;

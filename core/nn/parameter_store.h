@@ -1,5 +1,5 @@
-// All parameters of a model in one flat value buffer and one flat gradient buffer, cut into fixed blocks. The layout depends
-// on the model alone, never on ranks; ranks own runs of blocks (parallel/shard_layout.h).
+// All parameters of a model in one flat value buffer and one flat gradient buffer, cut into fixed blocks. The layout
+// depends on the model alone, never on ranks; ranks own runs of blocks (parallel/shard_layout.h).
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,13 @@ struct Parameter {
   const Shape& shape() const { return variable.shape(); }
 };
 
-/// A piece of a parameter of at most ParameterStore::kBlockElements elements: the unit of sharding, norms and checkpoints.
+/// A piece of a parameter of at most ParameterStore::kBlockElements elements: the unit of sharding, norms and
+/// checkpoints.
 struct ParameterBlock {
-  int parameter;    ///< index into parameters()
-  int64_t begin;    ///< first element within the parameter
+  int parameter;  ///< index into parameters()
+  int64_t begin;  ///< first element within the parameter
   int64_t count;
-  int64_t offset;   ///< first element in the flat buffers
+  int64_t offset;  ///< first element in the flat buffers
 };
 
 class ParameterStore {
@@ -53,8 +54,8 @@ class ParameterStore {
 
   /// Registers a parameter; call in forward order. internal_error for a repeated name or after finalize().
   Variable add(const std::string& name, Shape shape, WeightDecay decay, Initialization initialization);
-  /// Lays out and allocates the flat value buffer (reverse registration order: the order in which gradients become ready)
-  /// and binds every Variable to it. Gradients are allocated by allocate_gradients().
+  /// Lays out and allocates the flat value buffer (reverse registration order: the order in which gradients become
+  /// ready) and binds every Variable to it. Gradients are allocated by allocate_gradients().
   void finalize();
   void initialize(uint64_t seed);
 
@@ -62,15 +63,16 @@ class ParameterStore {
   Tensor make_flat_buffer(DType dtype) const;
   /// Points every parameter's gradient into `flat` (from make_flat_buffer). Marks all gradients absent.
   void bind_gradients(const Tensor& flat);
-  /// Zeroes the gradient of parameters that received none since bind_gradients (unused ones), so the buffer is complete.
+  /// Zeroes the gradient of parameters that received none since bind_gradients (unused ones), so the buffer is
+  /// complete.
   void zero_absent_gradients();
 
   const std::vector<Parameter>& parameters() const { return parameters_; }  ///< in flat order after finalize()
   const std::vector<ParameterBlock>& blocks() const { return blocks_; }     ///< in flat order
   const Parameter& find(const std::string& name) const;                     ///< user_error naming the nearest name
   const Tensor& flat_values() const { return flat_values_; }
-  int64_t flat_count() const { return flat_count_; }        ///< with alignment gaps
-  int64_t parameter_count() const;                          ///< without
+  int64_t flat_count() const { return flat_count_; }  ///< with alignment gaps
+  int64_t parameter_count() const;                    ///< without
   DType dtype() const { return dtype_; }
 
  private:

@@ -31,7 +31,8 @@ void inspect(const std::string& path) {
     return;
   }
   if (!is_dataset_path(path)) {
-    throw user_error("{}: found neither a dataset (made by `longhaul tokenize`), a shard, a checkpoint nor a run", path);
+    throw user_error("{}: found neither a dataset (made by `longhaul tokenize`), a shard, a checkpoint nor a run",
+                     path);
   }
   fmt::print("{}", describe_dataset(path));
 }
