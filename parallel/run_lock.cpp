@@ -228,7 +228,8 @@ RunLock::RunLock(const fs::path& directory) : directory_(directory), self_(LockH
 RunLock::~RunLock() {
   try {
     const fs::path name = directory_ / "lock";
-    if (read_holder(name).nonce == self_.nonce) ::unlink(name.c_str());
+    std::error_code ignored;  // nobody is there to hear of it; the next starter sees that the holder is dead
+    if (read_holder(name).nonce == self_.nonce) fs::remove(name, ignored);
   } catch (const Error&) {
     return;  // deleted or replaced by a person: nothing of ours to release
   }
