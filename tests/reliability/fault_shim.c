@@ -2,6 +2,7 @@
 //   FAULT_PREFIX  directory; calls on other paths pass through and are not counted
 //   FAULT_CALL    number of the call to hit, from 1; 0 or unset: none
 //   FAULT_MODE    die_before | die_after | short | slow | EIO | EINTR (that call only) | ENOSPC | EDQUOT (from it on)
+//   FAULT_FLOCK   error number with which every flock fails, as on file systems without locks
 //   FAULT_LOG     file to which every counted call is appended: one line per call, and the bytes of writes after it
 // Counted: open for writing, write, pwrite, ftruncate, fsync, close of such files, fsync of directories, rename, link, unlink,
 // mkdir, rmdir.
@@ -219,6 +220,13 @@ int link(const char* from, const char* to) {
   const long result = syscall(SYS_link, from, to);
   if (below_prefix(from) && result == 0) log_call("link", from, to, 0, NULL, 0);
   return (int)finish(fault, result);
+}
+
+int flock(int descriptor, int operation) {
+  const int error = atoi(setting("FAULT_FLOCK"));
+  if (error == 0) return (int)syscall(SYS_flock, descriptor, operation);
+  errno = error;
+  return -1;
 }
 
 int mkdir(const char* path, mode_t mode) {

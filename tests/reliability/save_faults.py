@@ -3,6 +3,7 @@
 Used by save_faults_test.py (every fifth call) and save_faults_full_test.py (every call). Needs the build folder in
 LONGHAUL_BUILD: the preloaded library fault_shim and the program checkpoint_driver.
 """
+import errno
 import os
 import random
 import resource
@@ -165,6 +166,20 @@ def full_disk_again_and_again(bench):
         bench.fail("retry", f"status {done.returncode}: {done.stdout}")
 
 
+def without_locks(bench):
+    """File systems whose flock is not supported, or refuses without reason: saving and loading work."""
+    for error in (errno.ENOLCK, errno.ENOTSUP, 524, errno.EAGAIN):
+        name = f"flock-{error}"
+        status, text = bench.save(name, {"FAULT_FLOCK": str(error)})
+        if status != 0:
+            bench.fail(name, f"status {status}: {text}")
+        surroundings = dict(os.environ, LD_PRELOAD=str(SHIM), FAULT_FLOCK=str(error))
+        loaded = subprocess.run([DRIVER, "load", bench.directory / name], env=surroundings, stdout=subprocess.PIPE, text=True)
+        if loaded.stdout != f"{NEW}\n":
+            bench.fail(name, loaded.stdout)
+        shutil.rmtree(bench.directory / name)
+
+
 class Disk:
     """What a disk may hold after a power loss, from the log of calls: files keep the content of their last fsync, directories
     the entries of theirs; whatever came later is there or not, as `keeps` decides."""
@@ -292,6 +307,7 @@ def main(every):
                 print(f"  full disk: {full_disk(bench)} trials", flush=True)
                 print(f"  full tmpfs: {full_tmpfs(bench)}", flush=True)
                 full_disk_again_and_again(bench)
+                without_locks(bench)
                 print(f"  power loss: {power_loss(bench, calls, every)} trials", flush=True)
             failures += bench.failures
     for failure in failures[:40]:

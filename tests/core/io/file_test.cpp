@@ -48,6 +48,20 @@ TEST(File, WritesAppendsAndReadsBack) {
   EXPECT_EQ(static_cast<char>(bytes[2]), 'g');
 }
 
+TEST(File, OffsetsBeyond32BitsAreExact) {
+  TemporaryDirectory directory;
+  constexpr int64_t kSize = (int64_t{1} << 32) + 5;
+  write_file_durably(directory / "sparse", "");
+  fs::resize_file(directory / "sparse", kSize);  // takes no space
+  File::open_append(directory / "sparse").write("end");
+  File file = File::open_read(directory / "sparse");
+  EXPECT_EQ(file.size(), kSize + 3);
+  std::vector<std::byte> bytes(4);
+  file.read_at(kSize - 1, bytes);
+  EXPECT_EQ(static_cast<char>(bytes[0]), '\0');
+  EXPECT_EQ(static_cast<char>(bytes[3]), 'd');
+}
+
 TEST(File, ErrorsNameCallAndPath) {
   TemporaryDirectory directory;
   const std::string missing = error_of([&] { File::open_read(directory / "missing"); });
