@@ -61,7 +61,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST(GradientReducer, SameBitsForEveryNumberOfRanks) {
-  for (const int64_t slots : {1, 2, 3, 6, 7, 8, 12, 24}) {
+  for (const int64_t slots : {1, 2, 3, 6, 7, 8, 12}) {
     const auto expected = expected_gradients(slots);
     for (const int ranks : {1, 2, 3, 4, 6, 8}) {
       if (slots % ranks != 0) continue;
@@ -145,7 +145,7 @@ class SlowCommunicator : public testing::ThreadCommunicator {
       return std::chrono::steady_clock::now() > begin + std::chrono::milliseconds(10) && inner->test();
     }
     void wait() override {
-      while (!test()) std::this_thread::yield();
+      while (!test()) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     std::unique_ptr<Transfer> inner;
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();

@@ -1,6 +1,8 @@
 // A group whose ranks are threads of one process: multi-rank code as ordinary unit tests, also under ThreadSanitizer.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -93,7 +95,7 @@ class ThreadCommunicator : public Communicator {
       return true;
     }
     void wait() override {
-      while (!test()) std::this_thread::yield();
+      while (!test()) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     ThreadGroup& group_;
     std::tuple<int, int, int> address_;
