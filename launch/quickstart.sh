@@ -51,6 +51,7 @@ print("%.3f" % -sum(count / total * math.log(count / total) for count in counts.
 
 # train CODE [SETTING...]: trains on two ranks and expects that exit code; its process id is in $training while it runs.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_hwloc_base_binding_policy=none  # a rank may use as many cores as it has threads
 settings+=(--set "train.run_dir=$directory/run")
 train() {
   local expected=$1 code=0 log=$directory/train.log

@@ -9,7 +9,7 @@
 #include "core/comm/communicator.h"
 #include "core/control/spike_guard.h"
 #include "core/models/language_model.h"
-#include "core/nn/batch.h"
+#include "core/tensor/batch.h"
 #include "launch/config/configuration.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/shard_layout.h"

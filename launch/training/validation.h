@@ -7,7 +7,7 @@
 
 #include "core/comm/communicator.h"
 #include "core/models/language_model.h"
-#include "core/nn/batch.h"
+#include "core/tensor/batch.h"
 
 namespace longhaul {
 

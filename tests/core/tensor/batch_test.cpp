@@ -1,4 +1,4 @@
-#include "core/nn/batch.h"
+#include "core/tensor/batch.h"
 
 #include "tests/core/error_check.h"
 
