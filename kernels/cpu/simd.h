@@ -32,12 +32,12 @@ struct VectorOf;
 template <>
 struct VectorOf<float> {
   typedef float type __attribute__((vector_size(kVectorBytes)));
-  typedef int32_t bits __attribute__((vector_size(kVectorBytes)));
+  typedef uint32_t bits __attribute__((vector_size(kVectorBytes)));
 };
 template <>
 struct VectorOf<double> {
   typedef double type __attribute__((vector_size(kVectorBytes)));
-  typedef int64_t bits __attribute__((vector_size(kVectorBytes)));
+  typedef uint64_t bits __attribute__((vector_size(kVectorBytes)));
 };
 template <typename T>
 using Vec = typename VectorOf<T>::type;
