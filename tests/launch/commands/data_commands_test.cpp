@@ -104,7 +104,7 @@ TEST_F(DataCommands, GptAndSentencePieceTakeTheirOwnOptions) {
 
 TEST_F(DataCommands, RefuseWhatTheyCannotRead) {
   EXPECT_NE(user_error_of([&] { inspect_command().run({set_}); }).find("no such file"), std::string::npos);
-  EXPECT_NE(user_error_of([&] { inspect_command().run({directory_ / "in.txt"}); }).find("found no dataset"),
+  EXPECT_NE(user_error_of([&] { inspect_command().run({directory_ / "in.txt"}); }).find("neither a dataset"),
             std::string::npos);
   EXPECT_NE(user_error_of([&] { verify_command().run({directory_.path()}); }).find("manifest.json"), std::string::npos);
   for (const char* steps : {"", "3", "3:3", "4:2", "-1:2", "a:b", "0:1:2"}) {
