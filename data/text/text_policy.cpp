@@ -71,7 +71,7 @@ std::string TextCounts::report() const {
   line("records of white space alone", blank, "dropped");
   line("byte order marks", byte_order_marks, "dropped");
   line("NUL bytes", nul_bytes, "dropped");
-  line("CR LF line ends", crlf, "replaced by LF");
+  line("CR LF inside records", crlf, "replaced by LF");
   line("invalid UTF-8 parts", invalid_parts, "replaced by U+FFFD");
   line("U+2028 and U+2029", line_separators, "kept");
   return text;

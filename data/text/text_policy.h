@@ -22,7 +22,7 @@ struct TextCounts {
   int64_t blank = 0;             ///< dropped: white space alone
   int64_t byte_order_marks = 0;  ///< dropped
   int64_t nul_bytes = 0;         ///< dropped
-  int64_t crlf = 0;              ///< replaced
+  int64_t crlf = 0;              ///< replaced; inside records, not in the blank lines that separate them
   int64_t invalid_parts = 0;     ///< replaced
   int64_t line_separators = 0;   ///< kept: U+2028 and U+2029
   int64_t bytes = 0;             ///< of the kept documents

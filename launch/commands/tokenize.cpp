@@ -78,8 +78,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Arguments& arguments, const Buil
   allow_only_for(arguments, "sentencepiece", {"model", "train-sentencepiece"});
   if (kind == "bytes") return std::make_unique<ByteTokenizer>();
   if (kind == "gpt2") {
-    return std::make_unique<BytePairTokenizer>(
-        BytePairTables::from_files(arguments.text("encoder-json"), arguments.text("vocab-bpe")));
+    const std::string encoder_json = arguments.text("encoder-json"), vocab_bpe = arguments.text("vocab-bpe");
+    return std::make_unique<BytePairTokenizer>(BytePairTables::from_files(encoder_json, vocab_bpe));
   }
   if (kind != "sentencepiece") throw user_error("--tokenizer {}: expected gpt2, sentencepiece or bytes", kind);
   if (arguments.has("model") == arguments.has("train-sentencepiece")) {
