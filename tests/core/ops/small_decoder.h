@@ -23,7 +23,8 @@ class SmallDecoder {
   static constexpr int64_t kWidth = 64, kVocabulary = 67, kContext = 32, kHeads = 4, kKeyHeads = 2, kHeadSize = 16;
   static constexpr int kLayers = 2;
 
-  explicit SmallDecoder(double dropout = 0.0, bool recompute = false) : dropout_(dropout), recompute_(recompute) {
+  explicit SmallDecoder(double dropout = 0.0, bool recompute = false, DType storage = DType::f32)
+      : store_(storage), dropout_(dropout), recompute_(recompute) {
     tokens_ = add("tokens", {kVocabulary, kWidth});
     positions_ = add("positions", {kContext, kWidth});
     for (int layer = 0; layer < kLayers; ++layer) blocks_.push_back(make_block("block." + std::to_string(layer) + "."));

@@ -54,6 +54,15 @@ TEST(WholeOpSet, RecomputationGivesTheSameBits) {
   EXPECT_TRUE(found.gradients == expected.gradients);
 }
 
+TEST(WholeOpSet, Bf16StorageEqualsItsFloatValues) {
+  const Batch batch = small_batch(2, 9);
+  SmallDecoder stored(0.1, false, DType::bf16), widened(0.1);
+  widened.store().flat_values().copy_from(stored.store().flat_values().to(DType::f32));
+  const StepResult expected = train_step(widened, batch), found = train_step(stored, batch);
+  EXPECT_EQ(found.objective, expected.objective);
+  EXPECT_TRUE(found.gradients == expected.gradients);
+}
+
 TEST(WholeOpSet, EvaluationEqualsTraining) {
   const Batch batch = small_batch(2, 9);
   SmallDecoder model;
