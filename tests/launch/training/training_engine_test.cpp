@@ -35,8 +35,8 @@ Batch row(int64_t first, int64_t count) {
   return make_batch(count, 50, ids, targets, {}, samples);
 }
 
-struct Run {
-  explicit Run(const Configuration& config)
+struct OneRank {
+  explicit OneRank(const Configuration& config)
       : group(make_single_communicator()),
         engine(*group, config),
         guard({}),
@@ -48,7 +48,7 @@ struct Run {
 };
 
 TEST(TrainingEngine, UnevenSlotsWeighByTargetsLikeOneBatch) {
-  Run slots(tiny(2, 1)), whole(tiny(1, 2));
+  OneRank slots(tiny(2, 1)), whole(tiny(1, 2));
   const StepResult a = slots.engine.step(
       1, 1e-3, slots.guard, [](int64_t slot) { return row(slot, 1); }, slots.watchdog);
   const StepResult b = whole.engine.step(
@@ -63,7 +63,7 @@ TEST(TrainingEngine, ASlotWithoutTargetsIsHarmless) {
     for (int32_t& target : batch.targets.span<int32_t>()) target = -1;
     return batch;
   };
-  Run with(tiny(2, 1)), without(tiny(1, 1));
+  OneRank with(tiny(2, 1)), without(tiny(1, 1));
   const StepResult a = with.engine.step(
       1, 1e-3, with.guard, [&](int64_t slot) { return slot == 0 ? row(1, 1) : no_targets(row(1, 1)); }, with.watchdog);
   const StepResult b = without.engine.step(
@@ -73,7 +73,7 @@ TEST(TrainingEngine, ASlotWithoutTargetsIsHarmless) {
 }
 
 TEST(TrainingEngine, AStepWithoutAnyTargetIsSkipped) {
-  Run run(tiny(1, 1));
+  OneRank run(tiny(1, 1));
   const auto before = run.engine.model().parameters().flat_values().to_vector<float>();
   const StepResult result = run.engine.step(
       1, 1e-3, run.guard,
@@ -90,7 +90,7 @@ TEST(TrainingEngine, AStepWithoutAnyTargetIsSkipped) {
 }
 
 TEST(TrainingEngine, ANonFiniteWeightSkipsTheUpdate) {
-  Run run(tiny(1, 1));
+  OneRank run(tiny(1, 1));
   run.engine.model().parameters().flat_values().data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
   const StepResult result = run.engine.step(
       1, 1e-3, run.guard, [](int64_t) { return row(1, 1); }, run.watchdog);
@@ -99,7 +99,7 @@ TEST(TrainingEngine, ANonFiniteWeightSkipsTheUpdate) {
 }
 
 TEST(TrainingEngine, LearnsARepeatedRow) {
-  Run run(tiny(1, 1));
+  OneRank run(tiny(1, 1));
   double first = 0, last = 0;
   for (int64_t step = 1; step <= 30; ++step) {
     last = run.engine
