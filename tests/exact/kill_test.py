@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ctest: label=exact timeout=420
+# ctest: label=exact timeout=900
 """20 runs are killed with SIGKILL at seeded random moments, 8 of them inside a save, and started again, half on another
 number of ranks. All 20 end with the hash of an undisturbed run, and no process is left behind. LONGHAUL_KILLS sets another
 number of runs, LONGHAUL_SEED another seed."""

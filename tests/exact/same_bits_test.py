@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ctest: label=exact timeout=300
+# ctest: label=exact timeout=600
 """The state after 60 steps has the same hash for 1, 2 and 4 ranks, and whatever must not touch training: evaluation never,
 every step or every 7; overlap; bucket size; background saves; an interruption; retention."""
 import pathlib
