@@ -19,11 +19,16 @@
 
 namespace longhaul::kernels::simd {
 
+// The inner namespace keeps apart the names of variants that meet in one process: a program compiled for the base set
+// that includes this file and the kernel library that the loader picked.
 #if defined(__AVX512F__)
+inline namespace bytes64 {
 inline constexpr int kVectorBytes = 64;
 #elif defined(__AVX__)
+inline namespace bytes32 {
 inline constexpr int kVectorBytes = 32;
 #else
+inline namespace bytes16 {
 inline constexpr int kVectorBytes = 16;
 #endif
 
@@ -232,4 +237,5 @@ inline T transform_sum(int64_t count, F f, const Sources*... sources) {
   return sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
+}  // inner namespace
 }  // namespace longhaul::kernels::simd
