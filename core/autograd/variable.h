@@ -81,7 +81,8 @@ class Variable {
   /// Parameters: replace the value (rebinding into flat memory, loading).
   void set_value(const Tensor& value) const;
   /// Parameters: called when the last use recorded on a tape has been differentiated, i.e. the gradient is final. A
-  /// bound gradient that received nothing has been zeroed by then.
+  /// bound gradient that received nothing has been zeroed by then. The callback must not own this variable or its
+  /// target.
   void on_gradient_ready(std::function<void()> callback) const;
 
  private:

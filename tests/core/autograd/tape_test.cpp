@@ -150,12 +150,16 @@ class ReadyTest : public ::testing::Test {
  protected:
   Variable watched(std::initializer_list<double> values, const std::string& name) {
     const Variable variable = parameter(values);
-    variable.on_gradient_ready([this, name, target = variable.target()] {
-      notes_.push_back(name + (target.gradient().defined() ? "" : " (absent)"));
-      if (target.gradient().defined()) final_.push_back(target.gradient().data<double>()[0]);
+    // The target lives in the fixture: a callback that held it would keep it, and itself, alive for ever.
+    targets_.push_back(variable.target());
+    variable.on_gradient_ready([this, name, index = targets_.size() - 1] {
+      const Tensor& gradient = targets_[index].gradient();
+      notes_.push_back(name + (gradient.defined() ? "" : " (absent)"));
+      if (gradient.defined()) final_.push_back(gradient.data<double>()[0]);
     });
     return variable;
   }
+  std::vector<GradientTarget> targets_;
   std::vector<std::string> notes_;
   Values final_;
 };
