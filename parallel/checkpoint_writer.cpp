@@ -121,7 +121,7 @@ void as_error(Action&& action) {
 
 CheckpointWriter::CheckpointWriter(Communicator& group, const RunDirectory& run, CheckpointOptions options)
     : group_(group), run_(run), options_(options) {
-  options_.retention.validate();
+  agree(group_, "checkpoint options", [&] { options_.retention.validate(); });
 }
 
 CheckpointWriter::~CheckpointWriter() = default;

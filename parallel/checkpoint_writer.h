@@ -47,7 +47,7 @@ struct SaveReport {
 
 class CheckpointWriter {
  public:
-  /// `group` and `run` must outlive the writer. user_error for options outside their ranges.
+  /// Collective. `group` and `run` must outlive the writer. user_error for options outside their ranges.
   CheckpointWriter(Communicator& group, const RunDirectory& run, CheckpointOptions options);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+
 #include "core/io/file.h"
 #include "parallel/checkpoint_directory.h"
 #include "tests/parallel/checkpoint_fixture.h"
@@ -39,6 +41,21 @@ TEST(Retention, ValuesOutsideTheRangeAreRejected) {
   }
   EXPECT_THAT(error_of([] { RetentionOptions{1, -1}.validate(); }), HasSubstr("checkpoint.keep_every = -1"));
   EXPECT_NO_THROW((RetentionOptions{1, 0}.validate()));
+}
+
+TEST(Retention, WriterRefusesSuchOptionsOnAllRanks) {
+  TemporaryDirectory directory;
+  std::atomic<int> refused = 0;
+  run_ranks(2, [&](Communicator& group) {
+    const RunDirectory run = RunDirectory::acquire(group, directory.path());
+    try {
+      CheckpointWriter writer(group, run, {{-1, 0}, SaveErrorPolicy::stop, true});
+    } catch (const AgreedError& error) {
+      EXPECT_EQ(error.fault(), Fault::kUser);
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, 2);
 }
 
 TEST(Retention, SavesKeepTheLastTwo) {
