@@ -17,15 +17,24 @@ void write_config(const std::filesystem::path& directory, const nlohmann::ordere
   write_file_durably(directory / "tokenizer_config.json", config.dump(2) + "\n");
 }
 
+/// How vocab.json writes a token; decode() leaves the end of a text out.
+std::string token_name(const std::string& vocabulary, int32_t id) {
+  const nlohmann::json entries = nlohmann::json::parse(vocabulary);
+  for (const auto& [name, value] : entries.items()) {
+    if (value == id) return name;
+  }
+  throw internal_error("tokenizer: id {} is not in its own vocabulary", id);
+}
+
 /// model_bytes() of the byte-pair tokenizer is "LENGTH\n", LENGTH bytes of vocab.json, then merges.txt.
 void export_byte_pairs(const Tokenizer& tokenizer, const std::filesystem::path& directory) {
   const std::string bytes = tokenizer.model_bytes();
   const size_t begin = bytes.find('\n') + 1;
   const size_t length = std::stoull(bytes.substr(0, begin));
-  write_file_durably(directory / kVocabulary, bytes.substr(begin, length));
+  const std::string vocabulary = bytes.substr(begin, length);
+  write_file_durably(directory / kVocabulary, vocabulary);
   write_file_durably(directory / kMerges, bytes.substr(begin + length));
-  const std::vector<int32_t> end = {tokenizer.end_of_text()};
-  const std::string name = tokenizer.decode(end);
+  const std::string name = token_name(vocabulary, tokenizer.end_of_text());
   write_config(directory, {{"tokenizer_class", "GPT2Tokenizer"},
                            {"add_prefix_space", false},
                            {"bos_token", name},
