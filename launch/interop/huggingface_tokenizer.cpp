@@ -5,6 +5,7 @@
 #include "core/io/file.h"
 #include "data/tokenizers/byte_pair_tokenizer.h"
 #include "data/tokenizers/sentencepiece_tokenizer.h"
+#include "kernels/error.h"
 
 namespace longhaul {
 namespace {
