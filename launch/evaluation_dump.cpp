@@ -37,7 +37,8 @@ void accumulate_gradients(LanguageModel& model, const std::vector<DumpRow>& rows
 std::vector<NamedTensor> named_gradients(LanguageModel& model, const std::vector<DumpRow>& rows,
                                          int64_t valid_targets) {
   if (valid_targets == 0) throw user_error("the given ids hold no target: give a document of two or more tokens");
-  model.parameters().bind_gradients(model.parameters().make_flat_buffer(model.parameters().dtype()));
+  const DType gradient_type = model.parameters().dtype() == DType::f64 ? DType::f64 : DType::f32;
+  model.parameters().bind_gradients(model.parameters().make_flat_buffer(gradient_type));
   accumulate_gradients(model, rows, valid_targets);
   std::vector<NamedTensor> tensors = huggingface_gradients(model);
   for (NamedTensor& entry : tensors) entry.name = "gradient." + entry.name;

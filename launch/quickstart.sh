@@ -66,7 +66,12 @@ train() {
   wait "$training" || code=$?
   [ "$code" -eq "$expected" ] || { echo "quickstart.sh: training ended with exit code $code, expected $expected" >&2; exit 1; }
 }
-evaluate() { "$longhaul" eval --run "$directory/run" --split valid | tee /dev/stderr | sed -n 's/^CE \([0-9.]*\).*/\1/p'; }
+evaluate() {
+  local report
+  report=$("$longhaul" eval --run "$directory/run" --split valid)
+  printf '%s\n' "$report" >&2
+  sed -n 's/^CE \([0-9.]*\).*/\1/p' <<<"$report"
+}
 
 say "first step"
 train 75 --set train.stop_after=1

@@ -19,7 +19,7 @@ int Trainer::run() {
     ++step;
     const Stopwatch watch;
     const StepResult result = train_step(step);
-    log_->step(step, schedule_.rate(step), result, watch.seconds(), engine_->timeline().exposed_seconds());
+    log_->step(step, schedule_.rate(step), result, watch.seconds(), engine_->timeline());
     if (config_.validation.every > 0 && step % config_.validation.every == 0) validate(step);
     if (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0) save(step);
     if (const auto report = writer_->poll()) saved(*report);

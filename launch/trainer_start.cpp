@@ -94,6 +94,9 @@ void Trainer::start(const std::string& resume) {
   facts.flops_per_token = training_flops_per_token(engine_->model(), config_.data.context);
   facts.peak_flops =
       config_.metrics.peak_gflops > 0 ? config_.metrics.peak_gflops * 1e9 * group_.size() : measured_peak_flops(group_);
+  if (const int64_t empty = stream_->skipped_empty_shards(); empty > 0) {
+    facts.notes.push_back(fmt::format("warning: {} shards hold no documents and are skipped", empty));
+  }
   facts.notes.push_back(engine_->optimizer().description());
   facts.decay_list = engine_->optimizer().decay_list();
   agree(group_, "run directory", [&] {

@@ -10,7 +10,7 @@ label=
 sanitizers=yes
 while [ $# -gt 0 ]; do
   case $1 in
-    --label) label=${2:?run.sh: --label needs a label: unit, kernels, mpi, system, exact or slow}; sanitizers=; shift 2 ;;
+    --label) label=${2:?run.sh: --label needs a label: unit, kernels, mpi, exact, e2e, reliability or slow}; sanitizers=; shift 2 ;;
     --skip-sanitizers) sanitizers=; shift ;;
     -h | --help) sed -n '2,5s/^# //p' tests/run.sh; exit 0 ;;
     *) echo "run.sh: unknown option $1; options are --label LABEL and --skip-sanitizers" >&2; exit 2 ;;

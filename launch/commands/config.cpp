@@ -17,7 +17,7 @@ constexpr const char* kUsage =
     "\n"
     "  (no option)  every key with its resolved value and where it comes from: default, file:line or command line\n"
     "  --ini        the same as a configuration file\n"
-    "  --count      parameters and FLOPs of the model (model.vocab_size must be set)\n"
+    "  --count      parameters of the model and the memory of its training state (model.vocab_size must be set)\n"
     "  --keys       every key with its type, default and meaning, as the tables of docs/configuration.md\n"
     "\n"
     "examples:\n"

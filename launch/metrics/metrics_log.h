@@ -19,8 +19,8 @@ class TensorboardFile;
 /// One line of metrics.jsonl: {"kind": "train", "step": 10, "loss": 3.2, ...}. Numbers also go to TensorBoard as
 /// "kind/name".
 struct MetricsLine {
-  using Value = std::variant<double, int64_t, std::string>;
-  std::string kind;  ///< "start", "train", "validation", "checkpoint"
+  using Value = std::variant<double, int64_t, std::string, std::vector<double>>;  ///< lists: JSON only
+  std::string kind;  ///< "start", "train", "reduction", "validation", "checkpoint"
   int64_t step = 0;
   std::vector<std::pair<std::string, Value>> values;
 

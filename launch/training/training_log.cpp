@@ -58,6 +58,7 @@ std::string console_line(int64_t step, int64_t steps, double learning_rate, cons
 
 TrainingLog::TrainingLog(const Communicator& group, const ResolvedConfiguration& configuration, const RunStart& start)
     : is_root_(group.is_root()),
+      ranks_(group.size()),
       config_(configuration.values),
       throughput_(tokens_per_step(configuration.values), start.flops_per_token, start.peak_flops) {
   if (!is_root_) return;
@@ -80,8 +81,25 @@ void TrainingLog::line(const std::string& text) {
   std::fflush(stdout);
 }
 
+void TrainingLog::reduction(int64_t step, const ReductionTimeline& timeline) {
+  std::vector<double> ready, started, done;
+  for (const BucketTimes& bucket : timeline.buckets) {
+    ready.push_back(bucket.ready);
+    started.push_back(bucket.started);
+    done.push_back(bucket.done);
+  }
+  metrics_->write({"reduction",
+                   step,
+                   {{"backward_end", timeline.backward_end},
+                    {"finished", timeline.finished},
+                    {"exposed", timeline.exposed_seconds()},
+                    {"bucket_ready", ready},
+                    {"bucket_started", started},
+                    {"bucket_done", done}}});
+}
+
 void TrainingLog::step(int64_t step, double learning_rate, const StepResult& result, double seconds,
-                       double exposed_seconds) {
+                       const ReductionTimeline& timeline) {
   throughput_.add_step(seconds);
   const bool due = step % config_.metrics.every == 0 || step == config_.train.steps || step == 1;
   if (!is_root_ || (!due && result.decision == SpikeGuard::Decision::apply)) return;
@@ -102,9 +120,10 @@ void TrainingLog::step(int64_t step, double learning_rate, const StepResult& res
                     {"seconds_forward", phases.forward},
                     {"seconds_backward", phases.backward},
                     {"seconds_reduction", phases.reduction},
-                    {"seconds_reduction_exposed", exposed_seconds},
+                    {"seconds_reduction_exposed", timeline.exposed_seconds()},
                     {"seconds_norm", phases.norm},
                     {"seconds_update", phases.update}}});
+  if (ranks_ > 1) reduction(step, timeline);
 }
 
 void TrainingLog::validation(int64_t step, const std::string& weights, const ValidationScore& score, double seconds) {

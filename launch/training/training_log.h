@@ -12,6 +12,7 @@
 #include "launch/training/training_engine.h"
 #include "launch/training/validation.h"
 #include "parallel/checkpoint_writer.h"
+#include "parallel/gradient_reducer.h"
 
 namespace longhaul {
 
@@ -32,13 +33,19 @@ class TrainingLog {
   /// Prints the header and saves the resolved configuration as run_directory/config.ini.
   TrainingLog(const Communicator& group, const ResolvedConfiguration& configuration, const RunStart& start);
 
-  void step(int64_t step, double learning_rate, const StepResult& result, double seconds, double exposed_seconds);
+  void step(int64_t step, double learning_rate, const StepResult& result, double seconds,
+            const ReductionTimeline& timeline);
   void validation(int64_t step, const std::string& weights, const ValidationScore& score, double seconds);
   void save(const SaveReport& report);
   void line(const std::string& text);  ///< one line on the console of rank 0
 
  private:
+  /// When each bucket of gradients was ready, started and done, in seconds since the last slot began: a "reduction"
+  /// line.
+  void reduction(int64_t step, const ReductionTimeline& timeline);
+
   bool is_root_;
+  int ranks_;
   const Configuration& config_;
   Throughput throughput_;
   std::unique_ptr<MetricsLog> metrics_;

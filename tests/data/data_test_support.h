@@ -15,6 +15,7 @@
 #include "data/shards/shard_writer.h"
 #include "data/tokenizers/byte_tokenizer.h"
 #include "kernels/error.h"
+#include "tests/support/source_tree.h"
 
 namespace longhaul {
 
@@ -39,24 +40,6 @@ class TemporaryDirectory {
 };
 
 inline void write_text(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
-
-/// The root of the repository: LONGHAUL_SOURCE when set, else the nearest folder above the test program that has the
-/// tests.
-inline fs::path source_root() {
-  if (const char* root = std::getenv("LONGHAUL_SOURCE")) return root;
-  for (fs::path path = fs::read_symlink("/proc/self/exe"); path != path.root_path(); path = path.parent_path()) {
-    if (fs::exists(path / "tests/data/golden")) return path;
-  }
-  throw system_error("no folder above the test program holds tests/data/golden; set LONGHAUL_SOURCE");
-}
-
-/// The folder of foreign sample files beside the repository, or an empty path.
-inline fs::path shared_data() {
-  for (const char* place : {"../shared/data", "../../shared/data"}) {
-    if (fs::exists(source_root() / place / "FORMATS.md")) return source_root() / place;
-  }
-  return {};
-}
 
 /// The committed golden files of this folder.
 inline fs::path golden(const std::string& name) { return source_root() / "tests/data/golden" / name; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ctest: label=system timeout=120
+# ctest: label=reliability timeout=120
 # File systems without working locks (NFS, Lustre, DVS): every way flock can fail leaves the same bytes and readable data.
 set -euo pipefail
 place=$(mktemp -d)

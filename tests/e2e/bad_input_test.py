@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ctest: label=system timeout=480
+# ctest: label=e2e timeout=480
 """Every refusal: non-zero exit within 10 seconds, one line that names what is wrong, nothing lost."""
 import os
 import pathlib

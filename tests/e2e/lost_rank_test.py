@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ctest: label=system timeout=480
+# ctest: label=e2e timeout=480
 """A rank that is killed, stopped or loses its launcher ends the whole job: nothing hangs, nothing is left behind."""
 import pathlib
 import signal

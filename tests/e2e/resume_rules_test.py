@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ctest: label=system timeout=480
+# ctest: label=e2e timeout=480
 """What a resumed run takes from its configuration and what from its checkpoint."""
 import json
 import math

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ctest: label=system timeout=480
+# ctest: label=e2e timeout=480
 """Text -> shards -> training on 2 ranks, interrupted by a signal and resumed -> evaluation -> samples."""
 import json
 import pathlib

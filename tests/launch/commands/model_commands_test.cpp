@@ -10,6 +10,7 @@
 #include "launch/commands/export.h"
 #include "launch/commands/generate.h"
 #include "launch/commands/import.h"
+#include "tests/support/source_tree.h"
 
 namespace longhaul {
 namespace {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-const fs::path kGolden = fs::path(__FILE__).parent_path().parent_path().parent_path() / "oracle" / "golden";
+const fs::path kGolden = source_root() / "tests/oracle/golden";
 
 class ModelCommands : public ::testing::Test {
  protected:

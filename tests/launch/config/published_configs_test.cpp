@@ -5,12 +5,12 @@
 
 #include "core/models/language_model.h"
 #include "launch/config/load_configuration.h"
+#include "tests/support/source_tree.h"
 
 namespace longhaul {
 namespace {
 
-const std::filesystem::path kConfigs =
-    std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path() / "configs";
+const std::filesystem::path kConfigs = source_root() / "configs";
 
 int64_t parameters_of(const char* name, int64_t vocabulary = 0) {
   ModelConfig model = load_configuration(kConfigs / name).values.model;

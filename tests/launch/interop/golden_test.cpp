@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "launch/interop/huggingface.h"
+#include "tests/support/source_tree.h"
 
 namespace longhaul {
 namespace {
 
-const std::filesystem::path kGolden =
-    std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "oracle" / "golden";
+const std::filesystem::path kGolden = source_root() / "tests/oracle/golden";
 
 class Golden : public ::testing::TestWithParam<std::string> {
  protected:

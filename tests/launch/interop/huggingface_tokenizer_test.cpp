@@ -5,14 +5,14 @@
 
 #include "core/io/file.h"
 #include "data/tokenizers/byte_tokenizer.h"
+#include "tests/support/source_tree.h"
 
 namespace longhaul {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGpt2 =
-    fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path() / ".." / "shared" / "data" / "gpt2-bpe";
+const fs::path kGpt2 = shared_data() / "gpt2-bpe";
 
 class HuggingFaceTokenizer : public ::testing::Test {
  protected:
