@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what longhaul needs on Debian 12+ or Ubuntu 22.04+: launch/install-deps.sh [--developer] [--quickstart]
+# Installs what longhaul needs on Debian 12+ or Ubuntu 24.04+: launch/install-deps.sh [--developer] [--quickstart]
 #   --developer   also clang-format and clang-tidy
 #   --quickstart  also the public-domain text launch/quickstart.sh trains on by default
 # Does nothing (and needs no root) when all packages are there already. Why each one: docs/dependencies.md.

@@ -2,8 +2,9 @@
 
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <regex>
+#include <string_view>
 
 #include "core/io/file_lock.h"
 #include "data/shards/manifest.h"
@@ -60,9 +61,19 @@ void WriterLock::release() {
 }
 
 bool WriterLock::is_writer_file(const std::string& name) {
-  static const std::regex pattern(
-      R"((train|valid|test)-\d+\.h5(\.tmp)?|(tokenizer\.bin|manifest\.json)\.tmp|tokenizer\.bin|writer\.lock)");
-  return std::regex_match(name, pattern);
+  for (const char* whole : {"tokenizer.bin", "tokenizer.bin.tmp", "manifest.json.tmp", kLockName}) {
+    if (name == whole) return true;
+  }
+  std::string_view rest = name;  // a shard: train-00012.h5 or train-00012.h5.tmp
+  const auto take = [&rest](std::string_view prefix) {
+    if (!rest.starts_with(prefix)) return false;
+    rest.remove_prefix(prefix.size());
+    return true;
+  };
+  if (!take("train-") && !take("valid-") && !take("test-")) return false;
+  const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  rest.remove_prefix(digits);
+  return digits > 0 && (rest == ".h5" || rest == ".h5.tmp");
 }
 
 }  // namespace longhaul
