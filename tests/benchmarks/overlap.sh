@@ -43,11 +43,11 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 for overlap in false true; do
   "$lab/on" "${hosts[0]}" mpirun -q --mca plm rsh --mca plm_rsh_agent "$lab/on" --mca btl self,tcp \
     --mca btl_tcp_if_include 10.79.0.0/24 --mca oob_tcp_if_include 10.79.0.0/24 --mca mpi_yield_when_idle 1 \
-    -H "${hosts[0]}:1,${hosts[1]}:1" "$longhaul" train --set "data.datasets=$lab/data" --set data.context=256 \
+    -H "${hosts[0]}:1,${hosts[1]}:1" "$longhaul" train --config configs/tiny.ini --set "data.datasets=$lab/data" --set data.context=256 \
     --set model.family=transformer --set model.context_length=256 --set model.n_layer=8 --set model.d_model=256 \
     --set model.n_head=4 --set train.slots=2 --set train.rows_per_slot=12 --set train.steps=6 --set runtime.threads=1 \
     --set metrics.every=1 --set metrics.peak_gflops=1 --set "parallel.overlap=$overlap" \
-    --set parallel.bucket_bytes=2097152 --set checkpoint.every=0 --set "train.run_dir=$lab/run-$overlap" >"$lab/log-$overlap" 2>&1 ||
+    --set parallel.bucket_bytes=2097152 --set checkpoint.every=0 --set validation.every=0 --set "train.run_dir=$lab/run-$overlap" >"$lab/log-$overlap" 2>&1 ||
     { tail -n 20 "$lab/log-$overlap" >&2; exit 1; }
 done
 python3 tests/benchmarks/overlap_report.py "$rate" "$lab/run-false/metrics.jsonl" "$lab/run-true/metrics.jsonl"
