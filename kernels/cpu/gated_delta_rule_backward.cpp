@@ -1,16 +1,10 @@
 #include <algorithm>
 
 #include "kernels/cpu/gated_delta_rule.h"
+#include "kernels/cpu/vector_math.h"
 
 namespace longhaul::kernels {
 namespace delta_rule {
-
-template <typename T>
-double dot(const T* a, const T* b, int64_t count) {
-  T sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
-  return static_cast<double>(sum);
-}
 
 /// Gradients of one chunk of one head. state: before the chunk; state_gradient: of the state after it on entry, of the
 /// state before it on return.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/mamba2_scan.h"
+#include "kernels/cpu/vector_math.h"
 
 namespace longhaul::kernels {
 namespace mamba2 {
@@ -43,13 +44,6 @@ void pass_state_gradients(const Scan<T>& scan) {
       }
     }
   }
-}
-
-template <typename T>
-double dot(const T* a, const T* b, int64_t count) {
-  T sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
-  return static_cast<double>(sum);
 }
 
 /// Gradients of one chunk. Sums over heads go through the K axis of products or in head order; the gradients of the
