@@ -4,17 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/models/decode_rows.h"
 #include "core/models/language_model.h"
 #include "core/ops/attention.h"
 
 namespace longhaul {
-
-/// New tokens of one sequence, as a run of rows in a packed activation matrix.
-struct SequenceRows {
-  int64_t sequence;
-  int64_t begin;  ///< first row
-  int64_t count;
-};
 
 /// Per layer a [sequences, max_length, key_heads * head_size] tensor of rotated keys and one of values.
 class KeyValueCache : public DecodeState {

@@ -7,8 +7,26 @@
 
 namespace longhaul {
 
+/// The entropy-gated attention of AMOR (models.md 6): section [gate] of a configuration file.
+struct GateConfig {
+  int64_t blocks = 3;                  ///< K, attention blocks after the backbone
+  std::string mode = "classic";        ///< classic | h: what block 0 reads and adds to
+  std::string threshold = "adaptive";  ///< adaptive: mu + kappa s; fixed: mu + margin
+  double kappa = 0.2;
+  double margin = 0.03;
+  double momentum = 0.99;  ///< m of the running median mu and deviation s
+  double initial_mean = 0.3;
+  double initial_deviation = 0.1;
+  std::string update = "after";         ///< after: once per optimizer step; before: the reference code's order
+  std::string attention = "compacted";  ///< compacted: only fired queries are computed; dense: all, then masked
+  std::string product = "f32";          ///< precision of the gate's products with the output matrix
+
+  bool operator==(const GateConfig&) const = default;
+};
+
 struct ModelConfig {
-  std::string family = "transformer";  ///< gpt2 | transformer
+  std::string family = "transformer";  ///< gpt2 | transformer | mamba2 | gdn | serial | fused | amor
+  std::string mixer = "mamba2";        ///< mamba2 | gdn: the recurrence of serial, fused and amor
   int64_t vocab_size = 0;              ///< 0: taken from the tokenizer of the data
   int64_t context_length = 1024;       ///< longest row; size of learned position tables
   int64_t n_layer = 12;
@@ -21,7 +39,17 @@ struct ModelConfig {
   double norm_epsilon = 0.0;  ///< 0: 1e-5 (gpt2), 1e-6 (transformer)
   double initializer_range = 0.02;
   bool tie_embeddings = true;
-  bool recompute = false;  ///< activation recomputation per block
+  bool feed_forward = true;      ///< every mixer is followed by SwiGLU (recurrent families); false: mixers alone
+  int64_t attention_every = 4;   ///< serial: layers n, 2n, ... (counted from 1) are attention
+  int64_t expand = 2;            ///< Mamba2: d_inner / d_model
+  int64_t mixer_head_size = 64;  ///< Mamba2: P
+  int64_t state_size = 128;      ///< Mamba2: N
+  int64_t delta_heads = 0;       ///< Gated DeltaNet; 0: 0.75 d_model / 64
+  int64_t delta_key_size = 64;
+  int64_t delta_value_size = 128;
+  int64_t convolution_width = 4;  ///< of both recurrences
+  GateConfig gate;                ///< amor
+  bool recompute = false;         ///< activation recomputation per block
   double label_smoothing = 0.0;
   double z_loss = 0.0;
   int64_t loss_chunk_bytes = 48ll << 20;  ///< upper bound of the logits buffer of the fused head
