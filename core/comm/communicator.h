@@ -41,7 +41,8 @@ class Communicator {
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
   /// Every rank's bytes, by rank; sizes may differ.
   virtual std::vector<std::vector<std::byte>> gather_all(std::span<const std::byte> mine) = 0;
-  /// Non-blocking point-to-point. Tags in [0, 32767].
+  /// Non-blocking point-to-point. Tags in [0, 32767]. Between two ranks and under one tag, the n-th receive posted gets
+  /// the n-th message sent, whichever is tested first.
   virtual std::unique_ptr<Transfer> send(std::span<const std::byte> bytes, int to, int tag) = 0;
   virtual std::unique_ptr<Transfer> receive(std::span<std::byte> bytes, int from, int tag) = 0;
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
@@ -31,7 +30,14 @@ struct ThreadGroup {
   int64_t round = 0;
   bool failed = false;  ///< a rank threw: whoever waits for it throws too
   std::vector<std::vector<std::byte>> contributions;
-  std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>> mail;  ///< (from, to, tag)
+
+  /// Messages of one sender, receiver and tag. As in MPI, the n-th receive posted gets the n-th message sent, whichever
+  /// of the receives is tested first.
+  struct Channel {
+    std::map<int64_t, std::vector<std::byte>> messages;  ///< sent and not yet taken, by number
+    int64_t sent = 0, posted = 0;
+  };
+  std::map<std::tuple<int, int, int>, Channel> mail;  ///< (from, to, tag)
 };
 
 class ThreadCommunicator : public Communicator {
@@ -69,11 +75,14 @@ class ThreadCommunicator : public Communicator {
   }
   std::unique_ptr<Transfer> send(std::span<const std::byte> bytes, int to, int tag) override {
     const std::lock_guard lock(group_.mutex);
-    group_.mail[{rank_, to, tag}].emplace_back(bytes.begin(), bytes.end());
+    ThreadGroup::Channel& channel = group_.mail[{rank_, to, tag}];
+    channel.messages[channel.sent++].assign(bytes.begin(), bytes.end());
     return std::make_unique<Sent>();
   }
   std::unique_ptr<Transfer> receive(std::span<std::byte> bytes, int from, int tag) override {
-    return std::make_unique<Received>(group_, std::tuple(from, rank_, tag), bytes);
+    const std::lock_guard lock(group_.mutex);
+    ThreadGroup::Channel& channel = group_.mail[{from, rank_, tag}];
+    return std::make_unique<Received>(group_, channel, channel.posted++, bytes);
   }
 
  private:
@@ -82,23 +91,24 @@ class ThreadCommunicator : public Communicator {
     void wait() override {}
   };
   struct Received : Transfer {
-    Received(ThreadGroup& group, std::tuple<int, int, int> address, std::span<std::byte> bytes)
-        : group_(group), address_(std::move(address)), bytes_(bytes) {}
+    Received(ThreadGroup& group, ThreadGroup::Channel& channel, int64_t number, std::span<std::byte> bytes)
+        : group_(group), channel_(channel), number_(number), bytes_(bytes) {}
     bool test() override {
       const std::lock_guard lock(group_.mutex);
       if (group_.failed) throw system_error("another rank failed");
-      auto& queue = group_.mail[address_];
-      if (queue.empty()) return false;
-      if (queue.front().size() != bytes_.size()) throw system_error("message of an unexpected size");
-      std::memcpy(bytes_.data(), queue.front().data(), bytes_.size());
-      queue.pop_front();
+      const auto message = channel_.messages.find(number_);
+      if (message == channel_.messages.end()) return false;
+      if (message->second.size() != bytes_.size()) throw system_error("message of an unexpected size");
+      std::memcpy(bytes_.data(), message->second.data(), bytes_.size());
+      channel_.messages.erase(message);
       return true;
     }
     void wait() override {
       while (!test()) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     ThreadGroup& group_;
-    std::tuple<int, int, int> address_;
+    ThreadGroup::Channel& channel_;  // a map's elements stay where they are
+    const int64_t number_;
     std::span<std::byte> bytes_;
   };
 
