@@ -21,4 +21,14 @@ struct DecodeRows {
   Tensor positions;                ///< i32 [rows]: position of every row within its sequence
 };
 
+/// Rows [begin, begin + count) that are one token each of sequences [sequence, sequence + count).
+struct StepRows {
+  int64_t begin;
+  int64_t sequence;
+  int64_t count;
+};
+
+/// The rows in an order in which a recurrence can take them, one token per sequence at a time.
+std::vector<StepRows> recurrent_steps(const DecodeRows& rows);
+
 }  // namespace longhaul
