@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/control/entropy_gate.h"
 #include "core/models/model_config.h"
 #include "core/nn/forward_context.h"
 #include "core/nn/parameter_store.h"
@@ -50,6 +52,10 @@ class LanguageModel {
   /// Logits [rows, vocabulary] of given hidden rows: evaluation dumps and generation.
   Tensor logits(const Tensor& hidden_rows) const;
 
+  /// The entropy gates, by block; empty for models without. Their state belongs to the model as its parameters do.
+  std::span<EntropyGate> gates() { return gates_; }
+  std::span<const EntropyGate> gates() const { return gates_; }
+
   /// Incremental decoding of `sequences` sequences of at most `max_length` <= context_length tokens each.
   virtual std::unique_ptr<DecodeState> make_decode_state(int64_t sequences, int64_t max_length) const = 0;
   /// Appends ids[b] (any number, also none) to sequence b; returns logits [sequences, vocabulary] after its last token,
@@ -63,6 +69,7 @@ class LanguageModel {
   LanguageModel(ModelConfig config, DType dtype) : config_(std::move(config)), parameters_(dtype) {}
   ModelConfig config_;
   ParameterStore parameters_;
+  std::vector<EntropyGate> gates_;
 };
 
 /// Builds the model `config.family` names, parameters laid out and initialised from `seed`. user_error for an

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/autograd/tape.h"
+#include "core/control/gate_record.h"
 #include "core/tensor/batch.h"
 #include "kernels/philox.h"
 
@@ -10,9 +11,10 @@ namespace longhaul {
 struct ForwardContext {
   Tape& tape;
   const Batch& batch;
-  bool training = false;  ///< dropout is active
-  uint64_t seed = 0;      ///< run seed: key of dropout masks
-  uint64_t step = 0;      ///< optimizer step: likewise
+  bool training = false;        ///< dropout is active
+  uint64_t seed = 0;            ///< run seed: key of dropout masks
+  uint64_t step = 0;            ///< optimizer step: likewise
+  GateRecord* gates = nullptr;  ///< filled by models with entropy gates when given
   kernels::RandomKey random_key(uint32_t layer) const { return {seed, step, layer}; }
 };
 

@@ -1,0 +1,21 @@
+// What the gates of one forward pass saw: measured by the model, summarised over slots and ranks by the trainer.
+#pragma once
+
+#include <vector>
+
+#include "core/control/entropy_gate.h"
+#include "core/tensor/tensor.h"
+
+namespace longhaul {
+
+struct GateRecord {
+  struct Block {
+    Tensor entropies;         ///< f32 [B * T], of every token
+    float threshold = 0;      ///< a token fired when its entropy is strictly greater
+    EntropyGate::State next;  ///< gate.update = before, in training: the state this pass compared with, to keep if the
+                              ///< step is applied; else the gate's own state
+  };
+  std::vector<Block> blocks;  ///< by block; overwritten by the forward pass
+};
+
+}  // namespace longhaul
