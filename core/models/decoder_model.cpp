@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/models/key_value_cache.h"
+#include "core/models/rope_table.h"
 #include "core/ops/dropout.h"
 #include "core/ops/embedding.h"
 
@@ -61,76 +62,27 @@ std::unique_ptr<DecodeState> DecoderModel::make_decode_state(int64_t sequences, 
     throw internal_error("decode state of {} tokens exceeds the context of {}", max_length, config_.context_length);
   }
   return std::make_unique<KeyValueCache>(config_.n_layer, sequences, max_length, config_.n_kv_head * head_size(),
-                                         activation_dtype());
+                                         activation_dtype(parameters_.dtype()));
 }
-
-namespace {
-
-/// All new tokens, one sequence after another, as one row of a batch.
-struct PackedTokens {
-  std::vector<SequenceRows> runs;
-  std::vector<int32_t> ids;
-};
-
-PackedTokens pack(const KeyValueCache& cache, const std::vector<std::vector<int32_t>>& ids) {
-  if (static_cast<int64_t>(ids.size()) != cache.sequences()) {
-    throw internal_error("decode: {} id lists for {} sequences", ids.size(), cache.sequences());
-  }
-  PackedTokens packed;
-  for (int64_t sequence = 0; sequence < cache.sequences(); ++sequence) {
-    const std::vector<int32_t>& tokens = ids[sequence];
-    if (tokens.empty()) continue;
-    const int64_t count = static_cast<int64_t>(tokens.size());
-    if (cache.length(sequence) + count > cache.max_length()) {
-      throw user_error("sequence {} would grow to {} tokens, but there is room for {}", sequence,
-                       cache.length(sequence) + count, cache.max_length());
-    }
-    packed.runs.push_back({sequence, static_cast<int64_t>(packed.ids.size()), count});
-    packed.ids.insert(packed.ids.end(), tokens.begin(), tokens.end());
-  }
-  return packed;
-}
-
-/// The last row of every run.
-Tensor last_rows(const Tensor& hidden, const std::vector<SequenceRows>& runs) {
-  const Tensor rows = Tensor::empty({static_cast<int64_t>(runs.size()), hidden.size(1)}, hidden.dtype());
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const int64_t row = runs[i].begin + runs[i].count - 1, to = static_cast<int64_t>(i);
-    rows.rows(to, to + 1).copy_from(hidden.rows(row, row + 1));
-  }
-  return rows;
-}
-
-}  // namespace
 
 Tensor DecoderModel::decode(DecodeState& state, const std::vector<std::vector<int32_t>>& ids) const {
   auto& cache = dynamic_cast<KeyValueCache&>(state);
-  const PackedTokens packed = pack(cache, ids);
-  const Tensor result = Tensor::zeros({cache.sequences(), config_.vocab_size}, activation_dtype());
-  if (packed.runs.empty()) return result;
+  const PackedTokens packed = pack_tokens(cache, ids, cache.max_length());
+  if (packed.rows.runs.empty())
+    return Tensor::zeros({cache.sequences(), config_.vocab_size}, activation_dtype(parameters_.dtype()));
 
-  const int64_t count = static_cast<int64_t>(packed.ids.size());
   Tape tape(Tape::Mode::off);
-  Batch batch;
-  batch.ids = Tensor::from<int32_t>({1, count}, packed.ids);
-  const Tensor positions = cache.positions(packed.runs);
-  batch.positions = positions.view({1, count});
-  Variable x = ops::embedding(tape, batch, tokens_, positions_);
+  Variable x = ops::embedding(tape, packed.batch, tokens_, positions_);
   const ops::AttentionOptions options = attention_options();
   for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-    const BlockRun run{[&](Tape&, const Variable& qkv) {
-                         return Variable(cache.attend(layer, qkv.value(), packed.runs, positions, options));
-                       },
-                       [](Tape&, const Variable& branch_output, int) { return branch_output; }};
+    const BlockRun run{
+        [&](Tape&, const Variable& qkv) { return Variable(cache.attend(layer, qkv.value(), packed.rows, options)); },
+        [](Tape&, const Variable& branch_output, int) { return branch_output; }};
     x = block(tape, layer, x, run);
   }
-  cache.advance(packed.runs);
-  const Tensor logits = this->logits(last_rows(final_norm(tape, x).value(), packed.runs));
-  for (size_t i = 0; i < packed.runs.size(); ++i) {
-    const int64_t sequence = packed.runs[i].sequence, from = static_cast<int64_t>(i);
-    result.rows(sequence, sequence + 1).copy_from(logits.rows(from, from + 1));
-  }
-  return result;
+  cache.advance(packed.rows);
+  const Tensor logits = this->logits(last_rows(final_norm(tape, x).value(), packed.rows));
+  return spread_to_sequences(logits, packed.rows, cache.sequences());
 }
 
 std::vector<LayerFlops> DecoderModel::flops(int64_t context_length) const {

@@ -38,8 +38,6 @@ class DecoderModel : public LanguageModel {
   int64_t head_size() const { return config_.d_model / config_.n_head; }
   int64_t qkv_columns() const { return (config_.n_head + 2 * config_.n_kv_head) * head_size(); }
   ops::AttentionOptions attention_options() const;
-  /// Weights stored in bf16 compute in f32.
-  DType activation_dtype() const { return parameters_.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
   Variable tokens_;     ///< [vocabulary, d_model]
   Variable positions_;  ///< [context, d_model]; undefined without learned positions

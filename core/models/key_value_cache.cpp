@@ -16,16 +16,8 @@ KeyValueCache::KeyValueCache(int64_t layers, int64_t sequences, int64_t max_leng
   }
 }
 
-Tensor KeyValueCache::positions(const std::vector<SequenceRows>& runs) const {
-  std::vector<int32_t> positions;
-  for (const SequenceRows& run : runs) {
-    for (int64_t i = 0; i < run.count; ++i) positions.push_back(static_cast<int32_t>(lengths_[run.sequence] + i));
-  }
-  return Tensor::from<int32_t>({static_cast<int64_t>(positions.size())}, positions);
-}
-
-Tensor KeyValueCache::attend(int64_t layer, const Tensor& qkv, const std::vector<SequenceRows>& runs,
-                             const Tensor& position_ids, const ops::AttentionOptions& options) {
+Tensor KeyValueCache::attend(int64_t layer, const Tensor& qkv, const DecodeRows& new_rows,
+                             const ops::AttentionOptions& options) {
   const int64_t rows = qkv.size(0), stride = qkv.size(1), head_size = options.head_size;
   const int64_t q_columns = options.query_heads * head_size;
   const Tensor output = Tensor::empty({rows, q_columns}, qkv.dtype());
@@ -34,10 +26,10 @@ Tensor KeyValueCache::attend(int64_t layer, const Tensor& qkv, const std::vector
     using T = decltype(type);
     T* const q = qkv.data<T>();
     if (options.rope_table.defined()) {  // q and k lie side by side: one rotation over all their heads
-      kernels::rope_rotate(kernels::Cpu{}, q, position_ids.data<int32_t>(), options.rope_table.template data<T>(), rows,
-                           options.query_heads + options.key_heads, head_size, stride, false);
+      kernels::rope_rotate(kernels::Cpu{}, q, new_rows.positions.data<int32_t>(), options.rope_table.template data<T>(),
+                           rows, options.query_heads + options.key_heads, head_size, stride, false);
     }
-    for (const SequenceRows& run : runs) {
+    for (const SequenceRows& run : new_rows.runs) {
       const int64_t seen = lengths_[run.sequence];
       T* const keys = keys_[layer].data<T>() + run.sequence * max_length_ * columns_;
       T* const values = values_[layer].data<T>() + run.sequence * max_length_ * columns_;
@@ -63,8 +55,8 @@ Tensor KeyValueCache::attend(int64_t layer, const Tensor& qkv, const std::vector
   return output;
 }
 
-void KeyValueCache::advance(const std::vector<SequenceRows>& runs) {
-  for (const SequenceRows& run : runs) lengths_[run.sequence] += run.count;
+void KeyValueCache::advance(const DecodeRows& new_rows) {
+  for (const SequenceRows& run : new_rows.runs) lengths_[run.sequence] += run.count;
 }
 
 }  // namespace longhaul

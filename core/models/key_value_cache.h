@@ -20,15 +20,11 @@ class KeyValueCache : public DecodeState {
   void clear(int64_t sequence) override { lengths_[sequence] = 0; }
   int64_t max_length() const { return max_length_; }
 
-  /// Attention of the rows of `runs` in qkv [rows, (Hq + 2 Hkv) D] over everything their sequences have seen,
-  /// themselves included: rotates q and k in place, appends k and v, returns [rows, Hq D]. position_ids i32 [rows]: see
-  /// positions().
-  Tensor attend(int64_t layer, const Tensor& qkv, const std::vector<SequenceRows>& runs, const Tensor& position_ids,
-                const ops::AttentionOptions& options);
-  /// Position of every row of `runs` within its sequence.
-  Tensor positions(const std::vector<SequenceRows>& runs) const;
-  /// Counts the rows of `runs` as seen: call once all layers have attended.
-  void advance(const std::vector<SequenceRows>& runs);
+  /// Attention of `rows` in qkv [rows, (Hq + 2 Hkv) D] over everything their sequences have seen, themselves included:
+  /// rotates q and k in place, appends k and v, returns [rows, Hq D].
+  Tensor attend(int64_t layer, const Tensor& qkv, const DecodeRows& rows, const ops::AttentionOptions& options);
+  /// Counts `rows` as seen: call once all layers have attended.
+  void advance(const DecodeRows& rows);
 
  private:
   int64_t max_length_, columns_;

@@ -1,23 +1,10 @@
 #include "core/models/transformer.h"
 
+#include "core/models/rope_table.h"
 #include "core/ops/activation.h"
 #include "core/ops/add.h"
-#include "kernels/rope.h"
 
 namespace longhaul {
-namespace {
-
-Tensor make_rope_table(const ModelConfig& config, DType dtype) {
-  const int64_t head_size = config.d_model / config.n_head;
-  const Tensor table = Tensor::empty({config.context_length, head_size}, dtype);
-  dispatch_float("rope", dtype, [&](auto type) {
-    using T = decltype(type);
-    kernels::rope_table<T>(kernels::Cpu{}, table.data<T>(), config.context_length, head_size, config.rope_base);
-  });
-  return table;
-}
-
-}  // namespace
 
 Transformer::Transformer(ModelConfig resolved_config, DType dtype) : DecoderModel(std::move(resolved_config), dtype) {
   const Initialization normal = Initialization::normal(config_.initializer_range);
@@ -28,7 +15,7 @@ Transformer::Transformer(ModelConfig resolved_config, DType dtype) : DecoderMode
   if (!config_.tie_embeddings) {
     head_ = parameters_.add("lm_head.weight", {config_.vocab_size, config_.d_model}, WeightDecay::yes, normal);
   }
-  rope_table_ = make_rope_table(config_, activation_dtype());
+  rope_table_ = make_rope_table(config_, activation_dtype(dtype));
 }
 
 Transformer::Block Transformer::make_block(int64_t layer) {
