@@ -18,4 +18,7 @@ struct GateRecord {
   std::vector<Block> blocks;  ///< by block; overwritten by the forward pass
 };
 
+/// The entropies (f32) of the tokens whose target (i32, as many) is valid, in token order.
+std::vector<float> valid_entropies(const Tensor& entropies, const Tensor& targets);
+
 }  // namespace longhaul

@@ -16,14 +16,6 @@ uint32_t dropout_stream(int64_t layer, int branch) { return static_cast<uint32_t
 
 }  // namespace
 
-void DecoderModel::check_batch(const Batch& batch) const {
-  if (batch.length() > config_.context_length) {
-    throw user_error(
-        "a row of {} tokens is longer than model.context_length {}; shorten the row or enlarge the context",
-        batch.length(), config_.context_length);
-  }
-}
-
 ops::AttentionOptions DecoderModel::attention_options() const {
   return {.query_heads = config_.n_head,
           .key_heads = config_.n_kv_head,
@@ -32,7 +24,7 @@ ops::AttentionOptions DecoderModel::attention_options() const {
 }
 
 Variable DecoderModel::hidden(ForwardContext& context) {
-  check_batch(context.batch);
+  check_row_length(context.batch.length());
   // Recomputation runs blocks again in the backward pass, so what they need is held by value, not through `context`.
   const auto batch = std::make_shared<const Batch>(context.batch);
   const auto attend = [batch, options = attention_options()](Tape& tape, const Variable& qkv) {
@@ -58,9 +50,7 @@ Variable DecoderModel::hidden(ForwardContext& context) {
 }
 
 std::unique_ptr<DecodeState> DecoderModel::make_decode_state(int64_t sequences, int64_t max_length) const {
-  if (max_length > config_.context_length) {
-    throw internal_error("decode state of {} tokens exceeds the context of {}", max_length, config_.context_length);
-  }
+  check_state_length(max_length);
   return std::make_unique<KeyValueCache>(config_.n_layer, sequences, max_length, config_.n_kv_head * head_size(),
                                          activation_dtype(parameters_.dtype()));
 }

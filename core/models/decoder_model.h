@@ -43,9 +43,6 @@ class DecoderModel : public LanguageModel {
   Variable positions_;  ///< [context, d_model]; undefined without learned positions
   Variable head_;       ///< [vocabulary, d_model]; undefined when tied
   Tensor rope_table_;   ///< undefined without RoPE
-
- private:
-  void check_batch(const Batch& batch) const;
 };
 
 }  // namespace longhaul

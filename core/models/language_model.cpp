@@ -31,6 +31,20 @@ int64_t count_parameters(const ModelConfig& config) {
   return register_model(config, DType::f32)->parameters().parameter_count();
 }
 
+void LanguageModel::check_row_length(int64_t tokens) const {
+  if (tokens > config_.context_length) {
+    throw user_error(
+        "a row of {} tokens is longer than model.context_length {}; shorten the row or enlarge the context", tokens,
+        config_.context_length);
+  }
+}
+
+void LanguageModel::check_state_length(int64_t tokens) const {
+  if (tokens > config_.context_length) {
+    throw internal_error("decode state of {} tokens exceeds the context of {}", tokens, config_.context_length);
+  }
+}
+
 LossSums LanguageModel::loss(ForwardContext& context) {
   const ops::LinearCrossEntropyResult result = ops::linear_cross_entropy(
       context.tape, hidden(context), output_weight(), context.batch.targets,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/control/entropy_gate.h"
+#include "core/models/gate_work.h"
 #include "core/models/model_config.h"
 #include "core/nn/forward_context.h"
 #include "core/nn/parameter_store.h"
@@ -22,8 +23,9 @@ struct LossSums {
 
 /// Floating-point operations of one layer kind for one token at context length T, forward pass. Backward counts twice.
 struct LayerFlops {
-  std::string layer;     ///< "attention projections", "attention scores", "feed-forward", "head", ...
-  double per_token = 0;  ///< multiply and add count as two
+  std::string layer;         ///< "attention projections", "attention scores", "feed-forward", "head", ...
+  double per_token = 0;      ///< multiply and add count as two
+  bool has_backward = true;  ///< false: nothing is differentiated (the entropy gates)
 };
 
 /// Keys and values (and later recurrent states) of the tokens seen so far by a batch of sequences, each with its own
@@ -34,6 +36,8 @@ class DecodeState {
   virtual int64_t sequences() const = 0;
   virtual int64_t length(int64_t sequence) const = 0;  ///< tokens seen since the start or the last clear()
   virtual void clear(int64_t sequence) = 0;            ///< forget one sequence
+  /// Of every gated block, all sequences together, cleared ones included; empty for models without gates.
+  virtual std::span<const GateWork> gate_work() const { return {}; }
 };
 
 class LanguageModel {
@@ -67,6 +71,9 @@ class LanguageModel {
 
  protected:
   LanguageModel(ModelConfig config, DType dtype) : config_(std::move(config)), parameters_(dtype) {}
+  void check_row_length(int64_t tokens) const;    ///< of a batch: user_error beyond context_length
+  void check_state_length(int64_t tokens) const;  ///< of a decode state: internal_error beyond context_length
+
   ModelConfig config_;
   ParameterStore parameters_;
   std::vector<EntropyGate> gates_;

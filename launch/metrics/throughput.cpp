@@ -10,9 +10,9 @@
 namespace longhaul {
 
 double training_flops_per_token(const LanguageModel& model, int64_t context) {
-  double forward = 0;
-  for (const LayerFlops& layer : model.flops(context)) forward += layer.per_token;
-  return 3 * forward;
+  double sum = 0;
+  for (const LayerFlops& layer : model.flops(context)) sum += (layer.has_backward ? 3 : 1) * layer.per_token;
+  return sum;
 }
 
 double measured_peak_flops(Communicator& group) {
