@@ -11,6 +11,8 @@ namespace longhaul {
 namespace {
 
 constexpr int64_t kLargestExtent = std::numeric_limits<int32_t>::max();  // ids and positions are 32-bit
+constexpr int64_t kDeltaHeadWidth = 64;    // models.md 4: as many heads as 64 columns fill three quarters of d_model
+constexpr int64_t kWidestConvolution = 8;  // of the convolution kernels
 
 void check_extent(const char* key, int64_t value, int64_t least) {
   if (value < least || value > kLargestExtent) {
@@ -50,6 +52,15 @@ void check_reals(const ModelConfig& config) {
   }
 }
 
+void check_choice(const char* key, const std::string& value, std::initializer_list<const char*> choices) {
+  std::string expected;
+  for (const char* choice : choices) {
+    if (value == choice) return;
+    expected += (expected.empty() ? "" : ", ") + std::string(choice);
+  }
+  throw user_error("{} is '{}'; expected one of {}", key, value, expected);
+}
+
 void check_heads(const ModelConfig& config) {
   if (config.d_model % config.n_head != 0) {
     throw user_error("model.n_head {} does not divide model.d_model {}; choose a divisor", config.n_head,
@@ -61,29 +72,93 @@ void check_heads(const ModelConfig& config) {
   }
   if (config.family == "gpt2" && config.n_kv_head != config.n_head) {
     throw user_error(
-        "model.n_kv_head is {}; family gpt2 has no grouped-query attention: leave it 0 or use family transformer",
+        "model.n_kv_head is {}; family gpt2 has no grouped-query attention: leave it 0 or use another family",
         config.n_kv_head);
   }
-  if (config.family == "transformer" && config.d_model / config.n_head % 2 != 0) {
+  if (config.family != "gpt2" && config.d_model / config.n_head % 2 != 0) {
     throw user_error(
         "model.n_head {} gives heads of odd size {}; rotary positions pair their halves: make d_model / n_head even",
         config.n_head, config.d_model / config.n_head);
   }
 }
 
+void check_mamba2(const ModelConfig& config) {
+  check_extent("expand", config.expand, 1);
+  check_extent("mixer_head_size", config.mixer_head_size, 1);
+  check_extent("state_size", config.state_size, 1);
+  const int64_t inner = config.family == "fused" ? config.d_model : config.expand * config.d_model;
+  if (inner % config.mixer_head_size != 0) {
+    throw user_error("model.mixer_head_size {} does not divide Mamba2's inner width {}; choose a divisor",
+                     config.mixer_head_size, inner);
+  }
+}
+
+void complete_delta(ModelConfig& config) {
+  check_extent("delta_heads", config.delta_heads, 0);
+  check_extent("delta_key_size", config.delta_key_size, 1);
+  check_extent("delta_value_size", config.delta_value_size, 1);
+  const int64_t d_model = config.d_model, heads = config.delta_heads;
+  if (config.family == "fused") {  // as wide as the attention beside it
+    if (d_model % config.delta_value_size != 0 || (heads != 0 && heads * config.delta_value_size != d_model)) {
+      throw user_error(
+          "model.delta_value_size {} (delta_heads {}) does not fill model.d_model {} beside the attention heads; "
+          "choose a divisor and leave delta_heads 0",
+          config.delta_value_size, heads, d_model);
+    }
+    config.delta_heads = d_model / config.delta_value_size;
+  } else if (heads == 0) {
+    if (3 * d_model % (4 * kDeltaHeadWidth) != 0) {
+      throw user_error("model.delta_heads is 0, but 3/4 of model.d_model {} is no multiple of {}; set delta_heads",
+                       d_model, kDeltaHeadWidth);
+    }
+    config.delta_heads = 3 * d_model / (4 * kDeltaHeadWidth);
+  }
+}
+
+void check_gate(const GateConfig& gate) {
+  if (gate.blocks < 1) throw user_error("gate.blocks is {}; expected at least 1", gate.blocks);
+  check_choice("gate.mode", gate.mode, {"classic", "h"});
+  check_choice("gate.threshold", gate.threshold, {"adaptive", "fixed"});
+  check_choice("gate.update", gate.update, {"after", "before"});
+  check_choice("gate.attention", gate.attention, {"compacted", "dense"});
+  check_choice("gate.product", gate.product, {"f32", "bf16", "int8"});
+  if (!std::isfinite(gate.kappa)) throw user_error("gate.kappa is {}; expected a finite value", gate.kappa);
+  if (!std::isfinite(gate.margin)) throw user_error("gate.margin is {}; expected a finite value", gate.margin);
+  for (const auto& [key, value] : {std::pair{"momentum", gate.momentum}, std::pair{"initial_mean", gate.initial_mean},
+                                   std::pair{"initial_deviation", gate.initial_deviation}}) {
+    if (!(value >= 0 && value <= 1)) throw user_error("gate.{} is {}; expected 0 <= {} <= 1", key, value, key);
+  }
+}
+
+/// What the recurrent families have beside the Transformer's settings.
+void complete_recurrence(ModelConfig& config) {
+  check_extent("attention_every", config.attention_every, 1);
+  check_extent("convolution_width", config.convolution_width, 1);
+  if (config.convolution_width > kWidestConvolution) {
+    throw user_error("model.convolution_width is {}; expected 1 to {}", config.convolution_width, kWidestConvolution);
+  }
+  if (config.has_recurrence("mamba2")) check_mamba2(config);
+  if (config.has_recurrence("gdn")) complete_delta(config);
+  if (config.family == "amor") check_gate(config.gate);
+}
+
 }  // namespace
 
+bool ModelConfig::has_recurrence(const std::string& name) const {
+  return family == name || (mixer == name && (family == "serial" || family == "fused" || family == "amor"));
+}
+
 ModelConfig resolved(ModelConfig config) {
+  check_choice("model.family", config.family, {"gpt2", "transformer", "mamba2", "gdn", "serial", "fused", "amor"});
+  check_choice("model.mixer", config.mixer, {"mamba2", "gdn"});
   const bool gpt2 = config.family == "gpt2";
-  if (!gpt2 && config.family != "transformer") {
-    throw user_error("model.family is '{}'; expected gpt2 or transformer", config.family);
-  }
   check_extents(config);
   check_reals(config);
   if (config.n_kv_head == 0) config.n_kv_head = config.n_head;
   if (config.norm_epsilon == 0) config.norm_epsilon = gpt2 ? 1e-5 : 1e-6;
   if (config.d_ff == 0) config.d_ff = gpt2 ? 4 * config.d_model : (8 * config.d_model + 3 * 64 - 1) / (3 * 64) * 64;
-  check_heads(config);
+  if (config.has_attention()) check_heads(config);
+  complete_recurrence(config);
   return config;
 }
 

@@ -32,11 +32,11 @@ struct ModelConfig {
   int64_t n_layer = 12;
   int64_t d_model = 768;
   int64_t n_head = 12;
-  int64_t n_kv_head = 0;  ///< 0: n_head (no grouped-query attention); transformer only
-  int64_t d_ff = 0;       ///< 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (transformer)
+  int64_t n_kv_head = 0;  ///< 0: n_head (no grouped-query attention); not gpt2
+  int64_t d_ff = 0;       ///< 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (others)
   double dropout = 0.0;   ///< on the embedding and both residual branches
   double rope_base = 10000.0;
-  double norm_epsilon = 0.0;  ///< 0: 1e-5 (gpt2), 1e-6 (transformer)
+  double norm_epsilon = 0.0;  ///< 0: 1e-5 (gpt2), 1e-6 (others)
   double initializer_range = 0.02;
   bool tie_embeddings = true;
   bool feed_forward = true;      ///< every mixer is followed by SwiGLU (recurrent families); false: mixers alone
@@ -44,7 +44,7 @@ struct ModelConfig {
   int64_t expand = 2;            ///< Mamba2: d_inner / d_model
   int64_t mixer_head_size = 64;  ///< Mamba2: P
   int64_t state_size = 128;      ///< Mamba2: N
-  int64_t delta_heads = 0;       ///< Gated DeltaNet; 0: 0.75 d_model / 64
+  int64_t delta_heads = 0;       ///< Gated DeltaNet; 0: 0.75 d_model / 64 (fused: d_model / delta_value_size)
   int64_t delta_key_size = 64;
   int64_t delta_value_size = 128;
   int64_t convolution_width = 4;  ///< of both recurrences
@@ -53,6 +53,11 @@ struct ModelConfig {
   double label_smoothing = 0.0;
   double z_loss = 0.0;
   int64_t loss_chunk_bytes = 48ll << 20;  ///< upper bound of the logits buffer of the fused head
+
+  /// Some layer is this recurrence, "mamba2" or "gdn".
+  bool has_recurrence(const std::string& name) const;
+  /// Some layer is attention.
+  bool has_attention() const { return family != "mamba2" && family != "gdn"; }
 
   bool operator==(const ModelConfig&) const = default;
 };

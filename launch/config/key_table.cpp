@@ -10,14 +10,26 @@ namespace longhaul {
 namespace {
 
 constexpr int64_t kMostInteger = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostTaps = 8;  // of the convolution kernels
 constexpr double kMostNumber = std::numeric_limits<double>::max();
 
 struct Range {
   double least = 0, most = kMostNumber;
 };
 
+/// A section is a member of Configuration, or one of the model that stands in a section of its own.
+template <auto Section, typename C>
+auto& section_of(C& configuration) {
+  if constexpr (std::is_same_v<decltype(Section), GateConfig ModelConfig::*>) {
+    return configuration.model.*Section;
+  } else {
+    return configuration.*Section;
+  }
+}
+
 template <auto Section>
 const char* section_name() {
+  if constexpr (std::is_same_v<decltype(Section), GateConfig ModelConfig::*>) return "gate";
   if constexpr (std::is_same_v<decltype(Section), ModelConfig Configuration::*>) return "model";
   if constexpr (std::is_same_v<decltype(Section), DataConfig Configuration::*>) return "data";
   if constexpr (std::is_same_v<decltype(Section), TrainConfig Configuration::*>) return "train";
@@ -35,14 +47,15 @@ ConfigKey integer(const char* name, int64_t least, const char* help, int64_t mos
   const std::string key = std::string(section_name<Section>()) + "." + name;
   const std::string type = most == kMostInteger ? fmt::format("whole number >= {}", least)
                                                 : fmt::format("whole number in [{}, {}]", least, most);
-  return {
-      section_name<Section>(),
-      name,
-      type,
-      help,
-      false,
-      [=](Configuration& c, const std::string& value) { c.*Section.*Field = parse_integer(key, value, least, most); },
-      [](const Configuration& c) { return std::to_string(c.*Section.*Field); }};
+  return {section_name<Section>(),
+          name,
+          type,
+          help,
+          false,
+          [=](Configuration& c, const std::string& value) {
+            section_of<Section>(c).*Field = parse_integer(key, value, least, most);
+          },
+          [](const Configuration& c) { return std::to_string(section_of<Section>(c).*Field); }};
 }
 
 template <auto Section, auto Field>
@@ -57,21 +70,22 @@ ConfigKey number(const char* name, Range range, const char* help) {
           help,
           false,
           [=](Configuration& c, const std::string& value) {
-            c.*Section.*Field = parse_number(key, value, range.least, range.most);
+            section_of<Section>(c).*Field = parse_number(key, value, range.least, range.most);
           },
-          [](const Configuration& c) { return number_text(c.*Section.*Field); }};
+          [](const Configuration& c) { return number_text(section_of<Section>(c).*Field); }};
 }
 
 template <auto Section, auto Field>
 ConfigKey boolean(const char* name, const char* help) {
   const std::string key = std::string(section_name<Section>()) + "." + name;
-  return {section_name<Section>(),
-          name,
-          "true or false",
-          help,
-          false,
-          [=](Configuration& c, const std::string& value) { c.*Section.*Field = parse_boolean(key, value); },
-          [](const Configuration& c) { return std::string(c.*Section.*Field ? "true" : "false"); }};
+  return {
+      section_name<Section>(),
+      name,
+      "true or false",
+      help,
+      false,
+      [=](Configuration& c, const std::string& value) { section_of<Section>(c).*Field = parse_boolean(key, value); },
+      [](const Configuration& c) { return std::string(section_of<Section>(c).*Field ? "true" : "false"); }};
 }
 
 template <auto Section, auto Field>
@@ -81,8 +95,8 @@ ConfigKey text(const char* name, const char* help) {
           "text",
           help,
           false,
-          [](Configuration& c, const std::string& value) { c.*Section.*Field = value; },
-          [](const Configuration& c) { return c.*Section.*Field; }};
+          [](Configuration& c, const std::string& value) { section_of<Section>(c).*Field = value; },
+          [](const Configuration& c) { return section_of<Section>(c).*Field; }};
 }
 
 template <auto Section, auto Field>
@@ -95,30 +109,45 @@ ConfigKey choice(const char* name, const std::vector<std::string>& choices, cons
           type,
           help,
           false,
-          [=](Configuration& c, const std::string& value) { c.*Section.*Field = parse_choice(key, value, choices); },
-          [](const Configuration& c) { return c.*Section.*Field; }};
+          [=](Configuration& c, const std::string& value) {
+            section_of<Section>(c).*Field = parse_choice(key, value, choices);
+          },
+          [](const Configuration& c) { return section_of<Section>(c).*Field; }};
 }
 
 std::vector<ConfigKey> model_keys() {
   constexpr auto S = &Configuration::model;
   using M = ModelConfig;
   return {
-      choice<S, &M::family>("family", {"gpt2", "transformer"},
-                            "gpt2: learned positions, LayerNorm, GELU; transformer: RoPE, RMSNorm, SwiGLU"),
+      choice<S, &M::family>("family", {"gpt2", "transformer", "mamba2", "gdn", "serial", "fused", "amor"},
+                            "gpt2: learned positions, LayerNorm, GELU; transformer: RoPE, RMSNorm, SwiGLU; mamba2, gdn "
+                            "(Gated DeltaNet): recurrence and SwiGLU; serial: attention in every attention_every-th "
+                            "layer; fused: attention beside the recurrence; amor: entropy-gated attention after it"),
+      choice<S, &M::mixer>("mixer", {"mamba2", "gdn"}, "the recurrence of serial, fused and amor"),
       integer<S, &M::vocab_size>("vocab_size", 0, "0: that of the data's tokenizer; larger values leave unused ids"),
       integer<S, &M::context_length>("context_length", 1, "longest row in tokens; size of learned position tables"),
       integer<S, &M::n_layer>("n_layer", 1, "blocks"),
       integer<S, &M::d_model>("d_model", 1, "width of the residual stream"),
-      integer<S, &M::n_head>("n_head", 1, "attention heads; must divide d_model"),
+      integer<S, &M::n_head>("n_head", 1, "attention heads; must divide d_model where there is attention"),
       integer<S, &M::n_kv_head>("n_kv_head", 0, "key and value heads (grouped queries); 0: n_head"),
       integer<S, &M::d_ff>(
-          "d_ff", 0,
-          "width of the feed-forward layer; 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (transformer)"),
+          "d_ff", 0, "width of the feed-forward layer; 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (others)"),
       number<S, &M::dropout>("dropout", {0, 0.99}, "on the embedding and both residual branches, in training"),
       number<S, &M::rope_base>("rope_base", {1, kMostNumber}, "base of the rotary angles"),
-      number<S, &M::norm_epsilon>("norm_epsilon", {0, 1}, "0: 1e-5 (gpt2), 1e-6 (transformer)"),
+      number<S, &M::norm_epsilon>("norm_epsilon", {0, 1}, "0: 1e-5 (gpt2), 1e-6 (others)"),
       number<S, &M::initializer_range>("initializer_range", {0, 10}, "standard deviation of the initial weights"),
       boolean<S, &M::tie_embeddings>("tie_embeddings", "the output matrix is the token embedding"),
+      boolean<S, &M::feed_forward>("feed_forward", "recurrent families: a SwiGLU layer after every mixer"),
+      integer<S, &M::attention_every>("attention_every", 1, "serial: layers n, 2n, ... (from 1) are attention"),
+      integer<S, &M::expand>("expand", 1, "Mamba2: inner width over d_model"),
+      integer<S, &M::mixer_head_size>("mixer_head_size", 1, "Mamba2: size of a head"),
+      integer<S, &M::state_size>("state_size", 1, "Mamba2: state per channel"),
+      integer<S, &M::delta_heads>("delta_heads", 0,
+                                  "Gated DeltaNet: heads; 0: 3/4 d_model / 64 (fused: d_model / delta_value_size)"),
+      integer<S, &M::delta_key_size>("delta_key_size", 1, "Gated DeltaNet: size of a query or key"),
+      integer<S, &M::delta_value_size>("delta_value_size", 1, "Gated DeltaNet: size of a value"),
+      integer<S, &M::convolution_width>("convolution_width", 1, "taps of the causal convolutions of both recurrences",
+                                        kMostTaps),
       boolean<S, &M::recompute>(
           "recompute", "keep only block inputs and compute activations again in backward: less memory, same bits"),
       number<S, &M::label_smoothing>(
@@ -126,6 +155,30 @@ std::vector<ConfigKey> model_keys() {
           "weight of the uniform distribution in the target; reported losses are unsmoothed"),
       number<S, &M::z_loss>("z_loss", {0, kMostNumber}, "weight of log(Z)^2"),
       integer<S, &M::loss_chunk_bytes>("loss_chunk_bytes", 1, "upper bound of the logits buffer of the fused head"),
+  };
+}
+
+std::vector<ConfigKey> gate_keys() {
+  constexpr auto S = &ModelConfig::gate;
+  using G = GateConfig;
+  return {
+      integer<S, &G::blocks>("blocks", 1, "amor: attention blocks after the backbone"),
+      choice<S, &G::mode>("mode", {"classic", "h"},
+                          "classic: the first block reads and continues the normed stream; h: it norms for itself"),
+      choice<S, &G::threshold>("threshold", {"adaptive", "fixed"},
+                               "adaptive: running median + kappa x running deviation; fixed: median + margin"),
+      number<S, &G::kappa>("kappa", {-100, 100}, "deviations above the median at which attention fires"),
+      number<S, &G::margin>("margin", {-1, 1}, "of the fixed threshold"),
+      number<S, &G::momentum>("momentum", {0, 1}, "share of the old statistics kept by an update"),
+      number<S, &G::initial_mean>("initial_mean", {0, 1}, "running median at the start"),
+      number<S, &G::initial_deviation>("initial_deviation", {0, 1}, "running deviation at the start"),
+      choice<S, &G::update>("update", {"after", "before"},
+                            "after: statistics of a global batch count from the next step on; before: from the same "
+                            "forward pass on, with one slot only"),
+      choice<S, &G::attention>("attention", {"compacted", "dense"},
+                               "training: only fired queries are computed, or all and then masked; equal to rounding"),
+      choice<S, &G::product>("product", {"f32", "bf16", "int8"},
+                             "precision of the gate's products with the output matrix"),
   };
 }
 
@@ -178,9 +231,9 @@ ConfigKey seed_key(const char* help) {
           help,
           false,
           [=](Configuration& c, const std::string& value) {
-            c.*Section.*Field = static_cast<uint64_t>(parse_integer(key, value, 0));
+            section_of<Section>(c).*Field = static_cast<uint64_t>(parse_integer(key, value, 0));
           },
-          [](const Configuration& c) { return std::to_string(c.*Section.*Field); }};
+          [](const Configuration& c) { return std::to_string(section_of<Section>(c).*Field); }};
 }
 
 std::vector<ConfigKey> data_keys() {
@@ -286,7 +339,8 @@ std::vector<ConfigKey> remaining_keys() {
 
 /// Keys that decide shapes, the order of the data, or what the optimizer's state means.
 bool is_fixed(const ConfigKey& key) {
-  static const std::vector<std::string> more = {"train.slots", "train.rows_per_slot", "train.seed", "train.dtype"};
+  static const std::vector<std::string> more = {"train.slots", "train.rows_per_slot", "train.seed",
+                                                "train.dtype", "gate.blocks",         "gate.mode"};
   static const std::vector<std::string> free = {"model.recompute",  "model.loss_chunk_bytes", "data.verify",
                                                 "data.open_shards", "model.dropout",          "model.label_smoothing",
                                                 "model.z_loss"};
@@ -299,7 +353,7 @@ bool is_fixed(const ConfigKey& key) {
 std::vector<ConfigKey> build_table() {
   std::vector<ConfigKey> table;
   for (auto part :
-       {model_keys, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys, remaining_keys}) {
+       {model_keys, gate_keys, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys, remaining_keys}) {
     for (ConfigKey& key : part()) table.push_back(std::move(key));
   }
   for (ConfigKey& key : table) key.fixed = is_fixed(key);
