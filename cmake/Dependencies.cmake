@@ -36,7 +36,7 @@ set(LONGHAUL_MPI_TEXT "${mpi_version_text}, MPI ${MPI_CXX_VERSION}")
 longhaul_report("MPI" "${MPI_CXX_VERSION}" "${MPIEXEC_EXECUTABLE}" "${mpi_version_text}")
 
 include(Hdf5)
-include(Cblas)
+include(Blis)
 
 find_package(PkgConfig QUIET)
 longhaul_require("pkg-config" PKG_CONFIG_FOUND "none" "pkg-config")

@@ -1,6 +1,8 @@
 // General matrix product, the one place that calls BLAS (cpu/) or cuBLASLt (cuda/).
 #pragma once
 
+#include <string>
+
 #include "kernels/device.h"
 
 namespace longhaul::kernels {
@@ -16,14 +18,15 @@ struct MatrixOperand {
 
 /// C [m, n] = alpha * op(A) [m, k] * op(B) [k, n] + beta * C. beta 0 never reads C. Any of m, n, k may be 0.
 /// Source: BLAS level 3 GEMM, row-major.
-/// Bits: equal calls on an equal number of threads give equal results. A BLAS library may choose another inner kernel
-/// by the size and by the place of a row in the matrix, so a row alone need not have the bits it has among others (seen
-/// with OpenBLAS for tiny products: k = 16, n <= 48, two threads), and another number of threads may give other last
-/// bits. This is the one kernel without those two promises. Throws an internal error where a size or stride exceeds
-/// 2^31 - 1, the range of the BLAS interface; offsets do not count.
+/// Bits: an element depends on its row of op(A) and its column of op(B) alone. It is the same in a larger or smaller
+/// matrix, at any place in it, and on any number of threads (docs/numerics.md says what of BLIS this rests on). Inside
+/// a parallel region the call runs on the calling thread.
 template <typename T>
 void matmul(Cpu, T* c, int64_t c_stride, MatrixOperand<T> a, MatrixOperand<T> b, int64_t m, int64_t n, int64_t k,
             T alpha, T beta);
+
+/// The BLAS library as loaded: name, version, and the processor it chose its inner kernels for.
+std::string blas_name();
 
 /// (Out, In) is (float, float), (bf16, bf16) or (float, bf16); products are summed in float, without TF32 rounding.
 template <typename Out, typename In>

@@ -8,7 +8,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates python3 # building
   libopenmpi-dev openmpi-bin                                          # ranks
-  libhdf5-dev libopenblas-openmp-dev zlib1g-dev libxxhash-dev         # storage, products, checksums
+  libhdf5-dev libblis-openmp-dev zlib1g-dev libxxhash-dev             # storage, products, checksums
   libboost-program-options-dev libfmt-dev nlohmann-json3-dev          # command line, text, JSON
   libsentencepiece-dev libutf8proc-dev                                # tokenizers
   libprotobuf-dev protobuf-compiler                                   # TensorBoard events

@@ -1,23 +1,15 @@
-#include <dlfcn.h>
-
 #include <string>
 
 #include "core/io/hdf5_file.h"
 #include "kernels/cpu_isa.h"
 #include "kernels/error.h"
+#include "kernels/matmul.h"
 #include "launch/build_info.h"
 #include "launch/program.h"
 #include "parallel/mpi/mpi_runtime.h"
 
 namespace longhaul {
 namespace {
-
-/// What OpenBLAS says of itself; other BLAS libraries have no such function.
-std::string blas_loaded() {
-  using Config = char* (*)();
-  const auto config = reinterpret_cast<Config>(dlsym(RTLD_DEFAULT, "openblas_get_config"));
-  return config ? config() : "does not say";
-}
 
 std::string row(const std::string& name, const std::string& text) { return fmt::format("  {:<14} {}\n", name, text); }
 
@@ -33,7 +25,7 @@ std::string version_text() {
   text += row("MPI", fmt::format("compiled {}; loaded {}", mpi_version_compiled(), mpi_version_loaded()));
   text += row("HDF5",
               fmt::format("compiled {} ({}); loaded {}", hdf5_version_compiled(), info.hdf5, hdf5_version_loaded()));
-  text += row("BLAS", fmt::format("linked {}; loaded {}", info.blas, blas_loaded()));
+  text += row("BLAS", fmt::format("linked {}; loaded {}", info.blas, kernels::blas_name()));
   text += row("CUDA", fmt::format("{}{}{}", info.cuda, info.cuda_architectures.empty() ? "" : ", architectures ",
                                   info.cuda_architectures));
   text += row("NCCL", std::string(info.nccl));

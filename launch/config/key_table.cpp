@@ -326,7 +326,7 @@ std::vector<ConfigKey> remaining_keys() {
       integer<parallel, &P::bucket_bytes>("bucket_bytes", 4096, "size of one reduction"),
       boolean<parallel, &P::unordered>("unordered", "faster sums whose last bits depend on the number of ranks"),
       integer<runtime, &R::threads>(
-          "threads", 0, "threads per rank; 0: cores / ranks of the machine; equal bits need equal threads", 4096),
+          "threads", 0, "threads per rank; 0: cores / ranks of the machine; any number gives the same bits", 4096),
       number<runtime, &R::watchdog_seconds>("watchdog_seconds", {0, kMostNumber},
                                             "end the job when a phase makes no progress for so long; 0: never"),
       integer<metrics, &M::every>("every", 1, "steps between lines on the console and in the metrics"),

@@ -10,7 +10,6 @@
 #include <span>
 #include <thread>
 
-#include "core/comm/agreement.h"
 #include "kernels/error.h"
 
 namespace longhaul {
@@ -39,7 +38,6 @@ int set_threads(Communicator& group, int64_t wanted) {
   const int local = ranks_on_this_machine(group);
   const int share = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / local);
   const int threads = wanted > 0 ? static_cast<int>(wanted) : std::min(share, std::max(1, bound_cores()));
-  require_equal(group, "threads per rank (set runtime.threads)", {{"runtime.threads", std::to_string(threads)}});
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
   return threads;

@@ -7,9 +7,8 @@ namespace longhaul {
 
 /// Ranks of the group on this rank's machine. Collective.
 int ranks_on_this_machine(Communicator& group);
-/// Sets the threads of OpenMP (and so of BLAS) and returns their number: `wanted`, or, when it is 0, the cores of the
-/// machine divided by the ranks on it, no more than the cores this process is bound to. Collective. The bits of a run
-/// depend on this number, so AgreedError when it differs between ranks.
+/// Sets the threads of OpenMP and returns their number: `wanted`, or, when it is 0, the cores of the
+/// machine divided by the ranks on it, no more than the cores this process is bound to. Collective.
 int set_threads(Communicator& group, int64_t wanted);
 
 }  // namespace longhaul

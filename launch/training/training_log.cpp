@@ -29,8 +29,8 @@ std::string header(const ResolvedConfiguration& configuration, const RunStart& s
   }
   text += fmt::format("longhaul {} ({}), CPU kernels {}\n", build_info().version, build_info().commit,
                       kernels::cpu_isa_name());
-  text += fmt::format("run {} (id {}), {} rank(s) x {} thread(s); equal bits need equal threads per rank\n",
-                      start.run_directory, start.run_id, start.ranks, start.threads);
+  text += fmt::format("run {} (id {}), {} rank(s) x {} thread(s)\n", start.run_directory, start.run_id, start.ranks,
+                      start.threads);
   text += fmt::format(
       "model {}: {} parameters, {} FLOPs per token; batch of {} slots x {} rows x {} tokens = {} tokens\n",
       config.model.family, count_text(static_cast<double>(start.parameters)), count_text(start.flops_per_token),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # ctest: label=exact timeout=600
-"""The state after 60 steps has the same hash for 1, 2 and 4 ranks, and whatever must not touch training: evaluation never,
+"""The state after 60 steps has the same hash for 1, 2 and 4 ranks, for any number of threads, and whatever must not touch training: evaluation never,
 every step or every 7; overlap; bucket size; background saves; an interruption; retention."""
 import pathlib
 import sys
@@ -21,6 +21,15 @@ def rank_counts_give_the_same_hash(place):
         found = final_hash(place, f"ranks_{ranks}", ranks=ranks)
         assert found == place.reference, f"{ranks} ranks: {found}, expected {place.reference}"
     return place.reference
+
+
+def thread_counts_give_the_same_hash(place):
+    """A model wide enough for its loops and products to be divided among threads."""
+    wide = ["model.d_model=256", "model.d_ff=1024", "model.context_length=256", "train.steps=2", "train.rows_per_slot=2",
+            "schedule.warmup_steps=1"]
+    hashes = {final_hash(place, f"threads_{threads}_{ranks}", *wide, f"runtime.threads={threads}", ranks=ranks)
+              for threads, ranks in ((1, 0), (2, 0), (3, 0), (2, 2))}
+    assert len(hashes) == 1, hashes
 
 
 def evaluation_does_not_touch_training(place):
@@ -57,5 +66,6 @@ def gpt2_family_too(place):
 
 
 if __name__ == "__main__":
-    runs.main([rank_counts_give_the_same_hash, evaluation_does_not_touch_training, engine_settings_do_not_change_bits,
-               interrupted_and_resized_run_ends_the_same, hash_sees_a_difference, gpt2_family_too])
+    runs.main([rank_counts_give_the_same_hash, thread_counts_give_the_same_hash, evaluation_does_not_touch_training,
+               engine_settings_do_not_change_bits, interrupted_and_resized_run_ends_the_same, hash_sees_a_difference,
+               gpt2_family_too])

@@ -1,9 +1,12 @@
 #include "kernels/matmul.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 #include <sys/mman.h>
 
-#include "kernels/error.h"
+#include <cmath>
+#include <vector>
+
 #include "tests/kernels/kernel_test.h"
 
 namespace longhaul::kernels {
@@ -64,9 +67,46 @@ TYPED_TEST(MatmulTest, EmptyResultsTouchNothing) {
   matmul<TypeParam>(Cpu{}, nullptr, 1, {nullptr, 1}, {nullptr, 1}, 5, 0, 5, 1, 0);
 }
 
-TEST(MatmulOffsetTest, SizesThatBlasCannotTakeAreRefused) {
-  float x = 0;
-  EXPECT_THROW(matmul<float>(Cpu{}, &x, 1, {&x, 1}, {&x, 1}, int64_t{1} << 31, 1, 1, 1, 0), Error);
+/// Rows [first, first + m) and columns [from, from + n) of the product of a larger pair of matrices, alone.
+template <typename T>
+std::vector<T> part_of_product(const std::vector<T>& a, const std::vector<T>& b, int64_t k, int64_t first, int64_t m,
+                               int64_t from, int64_t n) {
+  std::vector<T> c(static_cast<size_t>(m * n), T(NAN));
+  matmul<T>(Cpu{}, c.data(), n, {a.data() + first * k, k}, {b.data() + from * k, k, true}, m, n, k, T(1), T(0));
+  return c;
+}
+
+TYPED_TEST(MatmulTest, AnElementDependsOnItsRowAndColumnAlone) {
+  constexpr int64_t kRows = 100, kColumns = 133;
+  for (int64_t k : {5, 64, 257, 800}) {
+    const auto a = random_values<TypeParam>(kRows * k, 1), b = random_values<TypeParam>(kColumns * k, 2);
+    const auto whole = part_of_product(a, b, k, 0, kRows, 0, kColumns);
+    for (int64_t first : {0, 1, 7, 50})
+      for (int64_t m : {1, 2, 13, 50})
+        for (int64_t from : {0, 5})
+          for (int64_t n : {1, 3, 48, 128}) {
+            const auto part = part_of_product(a, b, k, first, m, from, n);
+            int64_t different = 0;
+            for (int64_t i = 0; i < m; ++i)
+              for (int64_t j = 0; j < n; ++j)
+                different += part[static_cast<size_t>(i * n + j)] !=
+                             whole[static_cast<size_t>((first + i) * kColumns + from + j)];
+            EXPECT_EQ(different, 0) << k << ": rows " << first << "+" << m << ", columns " << from << "+" << n;
+          }
+  }
+}
+
+TYPED_TEST(MatmulTest, SameBitsOnAnyNumberOfThreads) {
+  constexpr int64_t kRows = 190, kColumns = 211, kDepth = 300;  // enough work to be divided
+  const auto a = random_values<TypeParam>(kRows * kDepth, 1), b = random_values<TypeParam>(kColumns * kDepth, 2);
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(1);
+  const auto alone = part_of_product(a, b, kDepth, 0, kRows, 0, kColumns);
+  for (int threads : {2, 3, 4, 7}) {
+    omp_set_num_threads(threads);
+    EXPECT_EQ(part_of_product(a, b, kDepth, 0, kRows, 0, kColumns), alone) << threads;
+  }
+  omp_set_num_threads(before);
 }
 
 TEST(MatmulOffsetTest, RowsBeyondTwoToThe31Elements) {

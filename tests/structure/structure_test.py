@@ -27,7 +27,7 @@ WRAPPED = {
     "CUDA": (r"\bcuda[A-Z]\w*\s*\(", r"kernels/cuda/|core/device/cuda_|tests/.*/cuda_"),
     "cuBLASLt": (r"\bcublas\w*\s*\(", r"kernels/cuda/|core/device/cuda_"),
     "NCCL": (r"\bnccl[A-Z]\w*\s*\(", r"parallel/nccl/"),
-    "CBLAS": (r"\bcblas_\w+\s*\(", r"kernels/cpu/|tests/kernels/"),
+    "BLIS": (r"\bbli_\w+\s*\(", r"kernels/cpu/|tests/kernels/"),
     "POSIX files": (r"(?<!\w)::(open|write|pwrite|fsync|rename|unlink|mkdir)\s*\(", r"core/io/|tests/"),
 }
 MOST_LINES = 500
