@@ -32,4 +32,21 @@ template <typename T>
 void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
                         const T* k, const T* v, const int32_t* document_start, const AttentionShape& shape);
 
+// Attention of some tokens only (entropy-gated attention computes the queries that fired): `count` queries, query i is
+// that of token query_rows[i] of the flat [batch * key_length] token axis, in rising order; it sees the keys of its
+// document up to its own position. q, out, dq and dout hold the queries alone, row i at + i * stride; k, v, dk and dv
+// and document_start [batch, key_length] all tokens; lse and delta are [query_heads, count]. shape.query_length equals
+// key_length. A row has the bits that attention_forward gives it. Gradients of keys sum over tiles of queries counted
+// from the first one of each document, so that what fires in other documents changes no bits.
+
+template <typename T>
+void attention_rows_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* query_rows,
+                            int64_t count, const int32_t* document_start, const AttentionShape& shape);
+
+/// Overwrites dq, and dk and dv of every token (zero where no query saw it).
+template <typename T>
+void attention_rows_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
+                             const T* k, const T* v, const int32_t* query_rows, int64_t count,
+                             const int32_t* document_start, const AttentionShape& shape);
+
 }  // namespace longhaul::kernels

@@ -12,21 +12,9 @@ namespace longhaul::ops {
 namespace {
 
 void check(const Tensor& qkv, const Batch& batch, const AttentionOptions& options) {
-  const int64_t hq = options.query_heads, hk = options.key_heads, size = options.head_size;
-  if (hq < 1 || hk < 1 || size < 1 || hq % hk != 0) {
-    throw internal_error("attention: {} query heads, {} key heads of size {}: key heads must divide query heads", hq,
-                         hk, size);
-  }
+  check_attention_options("attention", batch, options);
   check_tokens("attention", qkv, batch.tokens());
-  check_columns("attention", "qkv", qkv, (hq + 2 * hk) * size);
-  if (!options.rope_table.defined()) return;
-  check_columns("attention", "RoPE table", options.rope_table, size);
-  const std::span<const int32_t> positions = batch.positions.span<int32_t>();
-  const auto last = std::max_element(positions.begin(), positions.end());
-  if (last != positions.end() && *last >= options.rope_table.size(0)) {
-    throw user_error("attention: position {} is beyond the RoPE table of {} positions; raise the context length", *last,
-                     options.rope_table.size(0));
-  }
+  check_columns("attention", "qkv", qkv, (options.query_heads + 2 * options.key_heads) * options.head_size);
 }
 
 kernels::AttentionShape kernel_shape(const Batch& batch, const AttentionOptions& options) {
@@ -95,6 +83,22 @@ void backward(const Tensor& dout, const Saved& saved, const GradientTarget& targ
 }
 
 }  // namespace
+
+void check_attention_options(const char* op, const Batch& batch, const AttentionOptions& options) {
+  const int64_t hq = options.query_heads, hk = options.key_heads, size = options.head_size;
+  if (hq < 1 || hk < 1 || size < 1 || hq % hk != 0) {
+    throw internal_error("{}: {} query heads, {} key heads of size {}: key heads must divide query heads", op, hq, hk,
+                         size);
+  }
+  if (!options.rope_table.defined()) return;
+  check_columns(op, "RoPE table", options.rope_table, size);
+  const std::span<const int32_t> positions = batch.positions.span<int32_t>();
+  const auto last = std::max_element(positions.begin(), positions.end());
+  if (last != positions.end() && *last >= options.rope_table.size(0)) {
+    throw user_error("{}: position {} is beyond the RoPE table of {} positions; raise the context length", op, *last,
+                     options.rope_table.size(0));
+  }
+}
 
 Variable attention(Tape& tape, const Variable& qkv, const Batch& batch, const AttentionOptions& options) {
   check(qkv.value(), batch, options);

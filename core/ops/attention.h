@@ -13,6 +13,10 @@ struct AttentionOptions {
   Tensor rope_table;  ///< [positions, head_size] from kernels::rope_table, dtype of qkv; undefined: no RoPE
 };
 
+/// internal_error "op: ..." when the heads do not go together or the RoPE table has another width; user_error when a
+/// position of the batch is beyond the table.
+void check_attention_options(const char* op, const Batch& batch, const AttentionOptions& options);
+
 /// qkv [B * T, (query_heads + 2 key_heads) * head_size]: in each row all query heads, then key heads, then value heads.
 /// Returns [B * T, query_heads * head_size]: softmax(q k^T / sqrt(head_size)) v, causal, inside documents only. q and k
 /// are rotated here, at batch.positions. Kept for the backward pass: the rotated qkv, the output and one number per row

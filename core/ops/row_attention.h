@@ -5,7 +5,7 @@
 
 namespace longhaul::ops {
 
-/// q [fired, query_heads * head_size]: the queries of tokens `query_rows` (i32 [fired], strictly ascending, b * T + t).
+/// q [fired, query_heads * head_size]: the queries of tokens `query_rows` (i32 [fired] in rising order, b * T + t).
 /// kv [B * T, 2 key_heads * head_size]: of every token all key heads, then all value heads. Returns [fired,
 /// query_heads * head_size]: what ops::attention gives these tokens, to rounding; a document's rows have the same bits
 /// whatever fires in other documents, and beside other documents or alone. q and k are rotated here, at the positions

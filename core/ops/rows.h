@@ -1,5 +1,5 @@
 // Some rows of a matrix: taking them out, and adding a gated update back to them (entropy-gated attention, models.md
-// 6). `rows` is i32 [count], strictly ascending, each in [0, rows of the matrix); it may be empty.
+// 6). `rows` is i32 [count] in rising order, repeats allowed, each in [0, rows of the matrix); it may be empty.
 //
 // Compacted: gather_rows(u, fired), then projections and row_attention of these rows alone, then add_gated_rows.
 // Dense with mask, for comparison: projections and attention of all rows, gather_rows(update, fired), then the same
@@ -9,6 +9,9 @@
 #include "core/autograd/tape.h"
 
 namespace longhaul::ops {
+
+/// internal_error "op: ..." naming the first of `rows` that is out of order or outside [0, limit).
+void check_rows(const char* op, const Tensor& rows, int64_t limit);
 
 /// The rows of x [n, d] that `rows` names: [count, d]. The gradient is zero in all other rows. internal_error
 /// "gather_rows: ..." naming the first row that is out of order or out of range.

@@ -35,7 +35,7 @@ template <typename T>
   const V lse = simd::load(tile.lse + query), delta = simd::load(tile.delta + query);
   V newest;  // index of the last key each lane sees
   for (int64_t lane = 0; lane < simd::kWidth<T>; ++lane)
-    newest[lane] = static_cast<T>(queries.position - keys.first + query + lane);
+    newest[lane] = static_cast<T>(queries.positions[query + lane] - keys.first);
   for (int64_t key = 0; key < rows; ++key) {
     T *const p_at = tile.probabilities + key * kTile + query, *const ds_at = tile.dscores + key * kTile + query;
     V p = simd::exp(simd::load(p_at) - lse);
@@ -81,7 +81,8 @@ void key_gradients(T* target, int64_t stride, const T* weights, const T* rows, c
   alignas(64) T sums[kRows * kColumns<T>];
   for (int64_t key = 0; key < keys.count; key += kRows) {
     // From the first group that holds a query which sees the key; earlier groups have no scores here.
-    const int64_t earliest = std::max<int64_t>(0, keys.first + key - queries.position);
+    const int64_t earliest =
+        std::lower_bound(queries.positions, queries.positions + queries.count, keys.first + key) - queries.positions;
     const int64_t first = earliest / kColumns<T> * kColumns<T>;
     const int64_t key_rows = std::min(kRows, keys.count - key);
     for (int64_t d = 0; d < width; d += kColumns<T>) {
@@ -99,7 +100,7 @@ template <typename T>
 struct HeadView {
   T *dq, *dk, *dv, *delta;
   const T *dout, *out, *lse, *q, *k, *v;
-  const int32_t* document_start;
+  RowQueries queries;
 };
 
 template <typename T>
@@ -131,8 +132,8 @@ template <typename T>
 template <typename T>
 void head_backward(BackwardTile<T>& tile, const HeadView<T>& head, const AttentionShape& shape) {
   const int64_t head_size = shape.head_size, width = round_up(head_size, kColumns<T>), stride = shape.kv_stride;
-  for (int64_t query = 0; query < shape.query_length;) {
-    const QueryTile queries = query_tile(head.document_start, query, shape.query_length, 0);
+  for (int64_t query = 0; query < head.queries.count;) {
+    const QueryTile queries = query_tile(head.queries, query, head.queries.count);
     load_queries(tile, head, queries, shape, width);
     for (int64_t key = queries.start; key <= queries.last_position(); key += kTile) {
       const KeyTile keys(queries, key);
@@ -153,47 +154,83 @@ void head_backward(BackwardTile<T>& tile, const HeadView<T>& head, const Attenti
   }
 }
 
+/// All arrays of one call.
+template <typename T>
+struct Arrays {
+  T *dq, *dk, *dv, *delta;
+  const T *dout, *out, *lse, *q, *k, *v;
+};
+
+/// queries_of(row) are the row's queries, `total` in all; lse and delta of (row, head) begin at lse_at(queries, row,
+/// head).
+template <typename T, typename QueriesOf, typename LseAt>
+void backward(const Arrays<T>& a, int64_t total, QueriesOf queries_of, LseAt lse_at, const AttentionShape& shape) {
+  const int64_t length = shape.key_length, head_size = shape.head_size, group = shape.query_heads / shape.key_heads;
+  const int64_t units = shape.batch * shape.key_heads;
+  // A unit owns a key head of a row with all its query heads, so nothing is shared and every sum has one order.
+#pragma omp parallel for schedule(dynamic, 1) if (units > 1 && attention_work(shape, total) >= kParallelElements)
+  for (int64_t unit = 0; unit < units; ++unit) {
+    const int64_t row = unit / shape.key_heads, key_head = unit % shape.key_heads;
+    const int64_t kv = row * length * shape.kv_stride + key_head * head_size;
+    for (int64_t token = 0; token < length; ++token) {
+      std::fill_n(a.dk + kv + token * shape.kv_stride, head_size, T(0));
+      std::fill_n(a.dv + kv + token * shape.kv_stride, head_size, T(0));
+    }
+    const RowQueries queries = queries_of(row);
+    BackwardTile<T> tile;
+    for (int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
+      const int64_t at_q = queries.first * shape.q_stride + head * head_size;
+      const int64_t at_out = queries.first * shape.out_stride + head * head_size;
+      const int64_t at_row = lse_at(queries, row, head);
+      const HeadView<T> view{.dq = a.dq + at_q,
+                             .dk = a.dk + kv,
+                             .dv = a.dv + kv,
+                             .delta = a.delta + at_row,
+                             .dout = a.dout + at_out,
+                             .out = a.out + at_out,
+                             .lse = a.lse + at_row,
+                             .q = a.q + at_q,
+                             .k = a.k + kv,
+                             .v = a.v + kv,
+                             .queries = queries};
+      head_backward(tile, view, shape);
+    }
+  }
+}
+
 }  // namespace
 
 template <typename T>
 void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
                         const T* k, const T* v, const int32_t* document_start, const AttentionShape& shape) {
   check_shape(shape, true);
-  const int64_t length = shape.key_length, head_size = shape.head_size, group = shape.query_heads / shape.key_heads;
-  const int64_t units = shape.batch * shape.key_heads;
-  // A unit owns a key head of a row with all its query heads, so nothing is shared and every sum has one order.
-#pragma omp parallel for schedule(dynamic, 1) if (units > 1 && attention_work(shape) >= kParallelElements)
-  for (int64_t unit = 0; unit < units; ++unit) {
-    const int64_t row = unit / shape.key_heads, key_head = unit % shape.key_heads;
-    const int64_t kv = row * length * shape.kv_stride + key_head * head_size;
-    for (int64_t token = 0; token < length; ++token) {
-      std::fill_n(dk + kv + token * shape.kv_stride, head_size, T(0));
-      std::fill_n(dv + kv + token * shape.kv_stride, head_size, T(0));
-    }
-    BackwardTile<T> tile;
-    for (int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
-      const int64_t at_q = row * length * shape.q_stride + head * head_size;
-      const int64_t at_out = row * length * shape.out_stride + head * head_size;
-      const int64_t at_row = (row * shape.query_heads + head) * length;
-      const HeadView<T> view{.dq = dq + at_q,
-                             .dk = dk + kv,
-                             .dv = dv + kv,
-                             .delta = delta + at_row,
-                             .dout = dout + at_out,
-                             .out = out + at_out,
-                             .lse = lse + at_row,
-                             .q = q + at_q,
-                             .k = k + kv,
-                             .v = v + kv,
-                             .document_start = document_start == nullptr ? nullptr : document_start + row * length};
-      head_backward(tile, view, shape);
-    }
-  }
+  backward<T>(
+      {dq, dk, dv, delta, dout, out, lse, q, k, v}, shape.batch * shape.query_length,
+      [&](int64_t row) { return consecutive_queries(document_start, shape, row); },
+      [&](const RowQueries&, int64_t row, int64_t head) {
+        return (row * shape.query_heads + head) * shape.query_length;
+      },
+      shape);
 }
 
-template void attention_backward(Cpu, float*, float*, float*, float*, const float*, const float*, const float*,
-                                 const float*, const float*, const float*, const int32_t*, const AttentionShape&);
-template void attention_backward(Cpu, double*, double*, double*, double*, const double*, const double*, const double*,
-                                 const double*, const double*, const double*, const int32_t*, const AttentionShape&);
+template <typename T>
+void attention_rows_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
+                             const T* k, const T* v, const int32_t* query_rows, int64_t count,
+                             const int32_t* document_start, const AttentionShape& shape) {
+  check_shape(shape, true);
+  backward<T>(
+      {dq, dk, dv, delta, dout, out, lse, q, k, v}, count,
+      [&](int64_t row) { return chosen_queries(query_rows, count, document_start, shape, row); },
+      [&](const RowQueries& queries, int64_t, int64_t head) { return head * count + queries.first; }, shape);
+}
+
+#define LONGHAUL_INSTANTIATE(T)                                                                                     \
+  template void attention_backward(Cpu, T*, T*, T*, T*, const T*, const T*, const T*, const T*, const T*, const T*, \
+                                   const int32_t*, const AttentionShape&);                                          \
+  template void attention_rows_backward(Cpu, T*, T*, T*, T*, const T*, const T*, const T*, const T*, const T*,      \
+                                        const T*, const int32_t*, int64_t, const int32_t*, const AttentionShape&);
+LONGHAUL_INSTANTIATE(float)
+LONGHAUL_INSTANTIATE(double)
+#undef LONGHAUL_INSTANTIATE
 
 }  // namespace longhaul::kernels

@@ -36,7 +36,7 @@ template <typename T>
   if (keys.masked) {
     V newest;  // index of the last key each lane sees
     for (int64_t lane = 0; lane < simd::kWidth<T>; ++lane)
-      newest[lane] = static_cast<T>(queries.position - keys.first + query + lane);
+      newest[lane] = static_cast<T>(queries.positions[query + lane] - keys.first);
     for (int64_t key = 0; key < seen; ++key) {
       const V score = simd::load(column + key * kTile);
       const V visible = newest >= static_cast<T>(key) ? score : simd::broadcast(-kInfinity);
@@ -91,52 +91,94 @@ void write_output(const ForwardTile<T>& tile, T* out, T* lse, int64_t out_stride
   }
 }
 
+/// The queries of one unit of work: query [begin, end) of a row, one head.
+template <typename T>
+struct ForwardUnit {
+  T *out, *lse;
+  const T *q, *k, *v;
+  RowQueries queries;
+};
+
+template <typename T>
+void run_unit(const ForwardUnit<T>& unit, int64_t begin, int64_t end, const AttentionShape& shape) {
+  const int64_t head_size = shape.head_size, width = round_up(head_size, kColumns<T>);
+  ForwardTile<T> tile;
+  for (int64_t query = begin; query < end;) {
+    const QueryTile queries = query_tile(unit.queries, query, end);
+    const int64_t padded = round_up(queries.count, kColumns<T>);
+    pack_rows(tile.rows, width, padded, unit.q + query * shape.q_stride, shape.q_stride, queries.count, head_size,
+              static_cast<T>(shape.scale));
+    transpose(tile.transposed, tile.rows, width, padded, head_size);
+    std::fill(tile.rows, tile.rows + padded * width, T(0));
+    std::fill(tile.sums, tile.sums + padded, T(0));
+    std::fill(tile.largest, tile.largest + padded, -std::numeric_limits<T>::infinity());
+    for (int64_t key = queries.start; key <= queries.last_position(); key += kTile) {
+      const KeyTile keys(queries, key);
+      const int64_t at = key * shape.kv_stride, key_rows = round_up(keys.count, kRows);
+      pack_rows(tile.keys, width, key_rows, unit.k + at, shape.kv_stride, keys.count, head_size, T(1));
+      pack_rows(tile.values, width, key_rows, unit.v + at, shape.kv_stride, keys.count, head_size, T(1));
+      attend(tile, queries, keys, head_size, width);
+    }
+    write_output(tile, unit.out + query * shape.out_stride, unit.lse + query, shape.out_stride, queries.count,
+                 head_size, width);
+    query += queries.count;
+  }
+}
+
+/// queries_of(row) are the row's queries, longest of them `most`, `total` in all; lse of (row, head) begins at
+/// lse_at(queries, row, head).
+template <typename T, typename QueriesOf, typename LseAt>
+void forward(T* out, T* lse, const T* q, const T* k, const T* v, int64_t most, int64_t total, QueriesOf queries_of,
+             LseAt lse_at, const AttentionShape& shape) {
+  const int64_t blocks = (most + kQueryBlock - 1) / kQueryBlock, units = shape.batch * shape.query_heads * blocks;
+#pragma omp parallel for schedule(dynamic, 1) if (units > 1 && attention_work(shape, total) >= kParallelElements)
+  for (int64_t unit = 0; unit < units; ++unit) {
+    const int64_t row = unit / (shape.query_heads * blocks), head = unit / blocks % shape.query_heads;
+    const RowQueries queries = queries_of(row);
+    const int64_t begin = unit % blocks * kQueryBlock, end = std::min(begin + kQueryBlock, queries.count);
+    const int64_t key_head = head * shape.key_heads / shape.query_heads;
+    const int64_t kv = row * shape.key_length * shape.kv_stride + key_head * shape.head_size;
+    run_unit<T>({.out = out + queries.first * shape.out_stride + head * shape.head_size,
+                 .lse = lse + lse_at(queries, row, head),
+                 .q = q + queries.first * shape.q_stride + head * shape.head_size,
+                 .k = k + kv,
+                 .v = v + kv,
+                 .queries = queries},
+                begin, end, shape);
+  }
+}
+
 }  // namespace
 
 template <typename T>
 void attention_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* document_start,
                        const AttentionShape& shape) {
   check_shape(shape, false);
-  const int64_t length = shape.query_length, offset = shape.key_length - length, head_size = shape.head_size;
-  const int64_t blocks = (length + kQueryBlock - 1) / kQueryBlock, width = round_up(head_size, kColumns<T>);
-  const int64_t units = shape.batch * shape.query_heads * blocks;
-#pragma omp parallel for schedule(dynamic, 1) if (units > 1 && attention_work(shape) >= kParallelElements)
-  for (int64_t unit = 0; unit < units; ++unit) {
-    const int64_t row = unit / (shape.query_heads * blocks), head = unit / blocks % shape.query_heads;
-    const int64_t first = unit % blocks * kQueryBlock, end = std::min(first + kQueryBlock, length);
-    const T* const q_head = q + row * length * shape.q_stride + head * head_size;
-    const int64_t kv_head =
-        row * shape.key_length * shape.kv_stride + head * shape.key_heads / shape.query_heads * head_size;
-    T* const out_head = out + row * length * shape.out_stride + head * head_size;
-    T* const lse_head = lse + (row * shape.query_heads + head) * length;
-    const int32_t* const starts = document_start == nullptr ? nullptr : document_start + row * length;
-    ForwardTile<T> tile;
-    for (int64_t query = first; query < end;) {
-      const QueryTile queries = query_tile(starts, query, end, offset);
-      const int64_t padded = round_up(queries.count, kColumns<T>);
-      pack_rows(tile.rows, width, padded, q_head + query * shape.q_stride, shape.q_stride, queries.count, head_size,
-                static_cast<T>(shape.scale));
-      transpose(tile.transposed, tile.rows, width, padded, head_size);
-      std::fill(tile.rows, tile.rows + padded * width, T(0));
-      std::fill(tile.sums, tile.sums + padded, T(0));
-      std::fill(tile.largest, tile.largest + padded, -std::numeric_limits<T>::infinity());
-      for (int64_t key = queries.start; key <= queries.last_position(); key += kTile) {
-        const KeyTile keys(queries, key);
-        const int64_t at = kv_head + key * shape.kv_stride, key_rows = round_up(keys.count, kRows);
-        pack_rows(tile.keys, width, key_rows, k + at, shape.kv_stride, keys.count, head_size, T(1));
-        pack_rows(tile.values, width, key_rows, v + at, shape.kv_stride, keys.count, head_size, T(1));
-        attend(tile, queries, keys, head_size, width);
-      }
-      write_output(tile, out_head + query * shape.out_stride, lse_head + query, shape.out_stride, queries.count,
-                   head_size, width);
-      query += queries.count;
-    }
-  }
+  forward(
+      out, lse, q, k, v, shape.query_length, shape.batch * shape.query_length,
+      [&](int64_t row) { return consecutive_queries(document_start, shape, row); },
+      [&](const RowQueries&, int64_t row, int64_t head) {
+        return (row * shape.query_heads + head) * shape.query_length;
+      },
+      shape);
 }
 
-template void attention_forward(Cpu, float*, float*, const float*, const float*, const float*, const int32_t*,
-                                const AttentionShape&);
-template void attention_forward(Cpu, double*, double*, const double*, const double*, const double*, const int32_t*,
-                                const AttentionShape&);
+template <typename T>
+void attention_rows_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* query_rows,
+                            int64_t count, const int32_t* document_start, const AttentionShape& shape) {
+  check_shape(shape, true);
+  forward(
+      out, lse, q, k, v, count, count,
+      [&](int64_t row) { return chosen_queries(query_rows, count, document_start, shape, row); },
+      [&](const RowQueries& queries, int64_t, int64_t head) { return head * count + queries.first; }, shape);
+}
+
+#define LONGHAUL_INSTANTIATE(T)                                                                                      \
+  template void attention_forward(Cpu, T*, T*, const T*, const T*, const T*, const int32_t*, const AttentionShape&); \
+  template void attention_rows_forward(Cpu, T*, T*, const T*, const T*, const T*, const int32_t*, int64_t,           \
+                                       const int32_t*, const AttentionShape&);
+LONGHAUL_INSTANTIATE(float)
+LONGHAUL_INSTANTIATE(double)
+#undef LONGHAUL_INSTANTIATE
 
 }  // namespace longhaul::kernels

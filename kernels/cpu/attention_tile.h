@@ -94,24 +94,64 @@ template <typename T>
     for (int64_t i = 0; i < columns; ++i) target[d * kTile + i] = source[i * width + d];
 }
 
-/// A run of queries of one head that start at the same key and lie in one tile counted from that key.
-struct QueryTile {
-  int64_t first = 0;     ///< index of the first query in the row
-  int64_t count = 0;     ///< 1..kTile queries
-  int64_t position = 0;  ///< key position of the first query
-  int64_t start = 0;     ///< first key they may see
-  int64_t last_position() const { return position + count - 1; }
+/// The queries that one row of the batch has: all its last tokens, or some tokens by number.
+struct RowQueries {
+  int64_t first = 0;                        ///< index of its first query in q and out
+  int64_t count = 0;                        ///< queries of this row
+  int64_t offset = 0;                       ///< position of query 0; with `rows`: minus the row's first token number
+  const int32_t* rows = nullptr;            ///< token number of each query, or null: consecutive positions
+  const int32_t* document_start = nullptr;  ///< by query, with `rows` by position; null: 0 everywhere
+
+  int64_t position(int64_t query) const { return offset + (rows == nullptr ? query : rows[query]); }
+  int64_t start(int64_t query) const {
+    if (document_start == nullptr) return 0;
+    return std::max<int64_t>(document_start[rows == nullptr ? query : position(query)], 0);
+  }
 };
 
-/// The tile that begins with query `first`; it ends before `end`.
-inline QueryTile query_tile(const int32_t* document_start, int64_t first, int64_t end, int64_t offset) {
-  const auto start_of = [document_start](int64_t query) {
-    return document_start == nullptr ? 0 : std::max<int64_t>(document_start[query], 0);
+/// Row `row` of a batch whose queries are its last query_length tokens.
+inline RowQueries consecutive_queries(const int32_t* document_start, const AttentionShape& shape, int64_t row) {
+  const int64_t length = shape.query_length;
+  return {.first = row * length,
+          .count = length,
+          .offset = shape.key_length - length,
+          .document_start = document_start == nullptr ? nullptr : document_start + row * length};
+}
+
+/// Row `row` of a batch whose queries are `count` tokens in rising order.
+inline RowQueries chosen_queries(const int32_t* query_rows, int64_t count, const int32_t* document_start,
+                                 const AttentionShape& shape, int64_t row) {
+  const int64_t length = shape.key_length;
+  const auto before = [=](int64_t token) {
+    return std::lower_bound(query_rows, query_rows + count, token) - query_rows;
   };
-  QueryTile tile{.first = first, .count = 1, .position = offset + first, .start = start_of(first)};
-  const int64_t distance = tile.position - tile.start;  // below 0: the query sees no key
-  const int64_t room = distance < 0 ? std::min(-distance, kTile) : kTile - distance % kTile;
-  while (tile.count < room && first + tile.count < end && start_of(first + tile.count) == tile.start) ++tile.count;
+  const int64_t first = before(row * length);
+  return {.first = first,
+          .count = before((row + 1) * length) - first,
+          .offset = -row * length,
+          .rows = query_rows + first,
+          .document_start = document_start == nullptr ? nullptr : document_start + row * length};
+}
+
+/// A run of queries of one head whose documents start at the same key.
+struct QueryTile {
+  int64_t first = 0;         ///< index of the first query in the row
+  int64_t count = 0;         ///< 1..kTile queries
+  int64_t start = 0;         ///< first key they may see
+  int64_t positions[kTile];  ///< key position of each, rising; padding repeats the last
+
+  int64_t last_position() const { return positions[kTile - 1]; }
+};
+
+/// The tile that begins with query `first`; it ends before `end`. Consecutive queries lie in one tile counted from the
+/// document's start; chosen ones are counted from the document's first query (if `first` is one).
+inline QueryTile query_tile(const RowQueries& queries, int64_t first, int64_t end) {
+  QueryTile tile{.first = first, .count = 1, .start = queries.start(first), .positions = {}};
+  const int64_t position = queries.position(first), distance = position - tile.start;  // below 0: it sees no key
+  int64_t room = kTile;
+  if (queries.rows == nullptr) room = distance < 0 ? std::min(-distance, kTile) : kTile - distance % kTile;
+  while (tile.count < room && first + tile.count < end && queries.start(first + tile.count) == tile.start) ++tile.count;
+  for (int64_t i = 0; i < kTile; ++i) tile.positions[i] = queries.position(first + std::min(i, tile.count - 1));
   return tile;
 }
 
@@ -124,16 +164,16 @@ struct KeyTile {
   KeyTile(const QueryTile& queries, int64_t first_key)
       : first(first_key),
         count(std::min(kTile, queries.last_position() - first_key + 1)),
-        masked(first_key + round_up(count, kRows) - 1 > queries.position) {}
+        masked(first_key + round_up(count, kRows) - 1 > queries.positions[0]) {}
   /// Keys that query `index` of the tile sees, counted from the tile's first.
   int64_t seen_by(const QueryTile& queries, int64_t index) const {
-    return std::clamp<int64_t>(queries.position + index - first + 1, 0, count);
+    return std::clamp<int64_t>(queries.positions[index] - first + 1, 0, count);
   }
 };
 
 /// Elements read if every query saw every key: what decides whether waking other threads pays.
-inline int64_t attention_work(const AttentionShape& shape) {
-  return shape.batch * shape.query_heads * shape.query_length * (shape.key_length + 1) * shape.head_size;
+inline int64_t attention_work(const AttentionShape& shape, int64_t queries) {
+  return queries * shape.query_heads * (shape.key_length + 1) * shape.head_size;
 }
 
 /// Throws where a size is outside what the kernels can do.
