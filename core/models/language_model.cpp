@@ -1,6 +1,7 @@
 #include "core/models/language_model.h"
 
 #include "core/models/gpt2.h"
+#include "core/models/hybrid_model.h"
 #include "core/models/transformer.h"
 #include "core/ops/linear.h"
 #include "core/ops/linear_cross_entropy.h"
@@ -15,7 +16,8 @@ std::unique_ptr<LanguageModel> register_model(const ModelConfig& config, DType d
     throw user_error("model.vocab_size is 0 and no tokenizer gives it; set model.vocab_size");
   }
   if (complete.family == "gpt2") return std::make_unique<Gpt2>(complete, dtype);
-  return std::make_unique<Transformer>(complete, dtype);
+  if (complete.family == "transformer") return std::make_unique<Transformer>(complete, dtype);
+  return std::make_unique<HybridModel>(complete, dtype);
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ class Decode : public ::testing::TestWithParam<std::string> {
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4) << "sequence " << row;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Families, Decode, ::testing::Values("gpt2", "transformer", "gqa"));
+INSTANTIATE_TEST_SUITE_P(Families, Decode, ::testing::ValuesIn(testing::all_families()),
+                         [](const auto& family) { return testing::identifier(family.param); });
 
 TEST_P(Decode, PrefillThenTokenByTokenEqualsTheFullForward) {
   const std::vector<int32_t> ids = some_ids(11, 19);

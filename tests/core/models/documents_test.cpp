@@ -24,7 +24,8 @@ class ModelDocuments : public ::testing::TestWithParam<std::string> {
   void SetUp() override { testing::perturb(*model_); }
   int64_t vocabulary() const { return model_->config().vocab_size; }
 };
-INSTANTIATE_TEST_SUITE_P(Families, ModelDocuments, ::testing::Values("gpt2", "transformer", "gqa"));
+INSTANTIATE_TEST_SUITE_P(Families, ModelDocuments, ::testing::ValuesIn(testing::all_families()),
+                         [](const auto& family) { return testing::identifier(family.param); });
 
 TEST_P(ModelDocuments, PackedLogitsAreThoseOfSeparateRows) {
   const std::vector<std::vector<int32_t>> documents = {some_ids(7, 19), some_ids(1, 19, 1), some_ids(16, 19, 2),

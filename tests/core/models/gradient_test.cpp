@@ -55,7 +55,8 @@ void check_gradients(const ModelConfig& config) {
 }
 
 class ModelGradient : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Families, ModelGradient, ::testing::Values("gpt2", "transformer", "gqa"));
+INSTANTIATE_TEST_SUITE_P(Families, ModelGradient, ::testing::ValuesIn(testing::all_families()),
+                         [](const auto& family) { return testing::identifier(family.param); });
 
 TEST_P(ModelGradient, AgreesWithCentralDifferencesTied) { check_gradients(tiny_config(GetParam())); }
 

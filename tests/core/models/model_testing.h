@@ -1,6 +1,7 @@
 // Tiny models and batches shared by the tests of core/models.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,11 +11,24 @@
 
 namespace longhaul::testing {
 
-/// family "gpt2", "transformer" or "gqa" (transformer with two query heads per key head). 2 layers, odd widths where
-/// the family allows them.
+/// The recurrent families by the names tiny_config knows.
+inline std::vector<std::string> recurrent_families() { return {"mamba2", "serial"}; }
+
+/// All families.
+inline std::vector<std::string> all_families() {
+  std::vector<std::string> families = recurrent_families();
+  families.insert(families.end(), {"gpt2", "transformer", "gqa"});
+  return families;
+}
+
+/// Family "gpt2", "transformer", "gqa" (transformer with two query heads per key head), or a recurrent one with "-gdn"
+/// behind it where the recurrence is to be Gated DeltaNet instead of Mamba2. 2 layers, odd widths where the family
+/// allows them.
 inline ModelConfig tiny_config(const std::string& family) {
   ModelConfig config;
-  config.family = family == "gpt2" ? "gpt2" : "transformer";
+  const size_t dash = family.find('-');
+  config.family = family == "gqa" ? "transformer" : family.substr(0, dash);
+  config.mixer = dash == std::string::npos ? "mamba2" : family.substr(dash + 1);
   config.vocab_size = 19;
   config.context_length = 11;
   config.n_layer = 2;
@@ -23,7 +37,20 @@ inline ModelConfig tiny_config(const std::string& family) {
   config.n_kv_head = family == "gqa" ? 2 : 0;
   config.d_ff = family == "gpt2" ? 0 : 17;
   config.initializer_range = 0.3;  // large enough that every path matters
+  config.attention_every = 2;
+  config.mixer_head_size = 6;
+  config.state_size = 5;
+  config.convolution_width = 3;
+  config.delta_heads = 3;
+  config.delta_key_size = 5;
+  config.delta_value_size = 8;
   return config;
+}
+
+/// The name of a family as a test may carry it.
+inline std::string identifier(std::string family) {
+  std::replace(family.begin(), family.end(), '-', '_');
+  return family;
 }
 
 /// Ids that no simple rule of positions gives.
