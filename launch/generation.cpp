@@ -1,5 +1,7 @@
 #include "launch/generation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -104,7 +106,7 @@ int32_t sample_token(std::span<const float> logits, const SamplingOptions& optio
 }
 
 std::vector<std::vector<int32_t>> generate(LanguageModel& model, const std::vector<std::vector<int32_t>>& prompts,
-                                           const GenerationOptions& options) {
+                                           const GenerationOptions& options, std::vector<GateWork>* work) {
   check(options.sampling);
   const int64_t context = model.config().context_length, count = static_cast<int64_t>(prompts.size());
   std::vector<Sequence> sequences;
@@ -128,9 +130,27 @@ std::vector<std::vector<int32_t>> generate(LanguageModel& model, const std::vect
       }
     }
   }
+  if (work != nullptr) work->assign(state->gate_work().begin(), state->gate_work().end());
   std::vector<std::vector<int32_t>> outputs;
   for (Sequence& sequence : sequences) outputs.push_back(std::move(sequence.output));
   return outputs;
+}
+
+std::string gate_work_text(std::span<const GateWork> work, const ModelConfig& config) {
+  const double width = static_cast<double>(config.d_model);
+  const double gflop_per_token = 2 * 2 * width * width / 1e9;  // query and output projection
+  std::string text;
+  for (size_t block = 0; block < work.size(); ++block) {
+    const GateWork& done = work[block];
+    text += fmt::format(
+        "gate {}: fired on {} of {} tokens, skipped {}; keys read {}, skipped {}; query and output products {:.4g} "
+        "GFLOP, "
+        "skipped {:.4g}; decided by the output matrix {}, by the router {}\n",
+        block, done.fired, done.tokens, done.skipped(), done.keys_read, done.keys_skipped,
+        gflop_per_token * static_cast<double>(done.fired), gflop_per_token * static_cast<double>(done.skipped()),
+        done.scored, done.tokens - done.scored);
+  }
+  return text;
 }
 
 }  // namespace longhaul

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/models/language_model.h"
@@ -31,8 +32,13 @@ struct GenerationOptions {
 
 /// The new tokens of every prompt (prompts must not be empty), all prompts in one batch. A sequence longer than the
 /// model's context slides: of a prompt the last context_length tokens are read; when the context is full, its last half
-/// is kept and read again from position 0, so that generation never stops for want of room.
+/// is kept and read again from position 0, so that generation never stops for want of room. `work`, if given, receives
+/// what the gated blocks of the model did and left out (DecodeState::gate_work), prompts and new tokens together.
 std::vector<std::vector<int32_t>> generate(LanguageModel& model, const std::vector<std::vector<int32_t>>& prompts,
-                                           const GenerationOptions& options);
+                                           const GenerationOptions& options, std::vector<GateWork>* work = nullptr);
+
+/// One line for every gated block, each ended: tokens fired and skipped, keys read, products of queries and outputs
+/// executed and skipped, how the gate was decided.
+std::string gate_work_text(std::span<const GateWork> work, const ModelConfig& config);
 
 }  // namespace longhaul

@@ -4,6 +4,7 @@
 #include "kernels/error.h"
 #include "launch/interop/huggingface.h"
 #include "launch/interop/huggingface_tokenizer.h"
+#include "launch/training/training_state.h"
 #include "parallel/checkpoint_reader.h"
 #include "parallel/checkpoint_resume.h"
 
@@ -46,6 +47,11 @@ TrainedModel load_trained_model(const std::filesystem::path& path, const std::st
   }
   result.model = make_model(result.configuration.values.model, result.configuration.values.train.seed);
   read_values(reader, average ? "ema" : "parameter", *result.model);
+  if (!result.model->gates().empty()) {
+    const std::string origin = result.origin.string();
+    set_gate_states(*result.model, ControllerState::from_json(reader.manifest().extras.controller_state, origin).gates,
+                    origin);
+  }
   result.tokenizer = tokenizer_beside(result.origin);
   return result;
 }

@@ -70,7 +70,9 @@ void Trainer::save(int64_t step) {
   extras.config_hash = configuration_.hash();
   extras.configuration = configuration_.ini();
   extras.data_position = step * config_.train.slots * config_.train.rows_per_slot;
-  extras.controller_state = ControllerState{engine_->optimizer().updates(), guard_.state(), identity_}.to_json();
+  extras.controller_state =
+      ControllerState{engine_->optimizer().updates(), guard_.state(), identity_, gate_states(engine_->model())}
+          .to_json();
   const std::vector<TensorSlice> slices = engine_->optimizer().state();
   for (const SaveReport& report : writer_->begin(step, slices, extras)) saved(report);
   last_saved_ = step;

@@ -152,6 +152,7 @@ std::vector<std::string> Trainer::resume_from(CheckpointReader& checkpoint) {
   agree(group_, "checkpoint", [&] {
     changed = check_resumable(configuration_, identity_, checkpoint);
     state = ControllerState::from_json(checkpoint.manifest().extras.controller_state, checkpoint.directory().string());
+    set_gate_states(engine_->model(), state.gates, checkpoint.directory().string());
   });
   load_optimizer(group_, engine_->optimizer(), checkpoint, state.updates);
   guard_.set_state(state.guard);
@@ -175,6 +176,7 @@ void Trainer::take_initial_weights() {
     }
     parameter.variable.value().copy_from(other.variable.value().to(parameter.variable.dtype()));
   }
+  set_gate_states(engine_->model(), gate_states(*source.model), "checkpoint.init_from " + config_.checkpoint.init_from);
   engine_->optimizer().restart_from_values();
 }
 

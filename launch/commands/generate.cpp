@@ -36,6 +36,7 @@ places and the options alone, not on what else is in the batch.
   --seed N            default 0
   --threads N         default 0: all cores
 
+For models with entropy-gated attention, what the gates executed and skipped goes to standard error.
 Of a prompt longer than the model's context the last part is read. When the context is full, its last half is kept and read
 again, so that generation goes on.
 
@@ -114,14 +115,18 @@ int run_generate(const std::vector<std::string>& words) {
   set_threads(*make_single_communicator(), arguments.integer("threads", 0));
   const TrainedModel trained = load_model(arguments);
   if (trained.tokenizer) options.stop_id = trained.tokenizer->end_of_text();
-  if (with_ids) {
-    fmt::print("{}\n", nlohmann::json(generate(*trained.model, read_ids(arguments.text("ids")), options)).dump());
-    return kExitOk;
-  }
-  if (!trained.tokenizer) {
+  if (!with_ids && !trained.tokenizer) {
     throw user_error("{}: has no tokenizer; give token ids with --ids", trained.origin.string());
   }
-  print_texts(prompts, generate(*trained.model, encode(prompts, *trained.tokenizer), options), *trained.tokenizer);
+  std::vector<GateWork> work;
+  const auto ids = with_ids ? read_ids(arguments.text("ids")) : encode(prompts, *trained.tokenizer);
+  const std::vector<std::vector<int32_t>> outputs = generate(*trained.model, ids, options, &work);
+  if (with_ids) {
+    fmt::print("{}\n", nlohmann::json(outputs).dump());
+  } else {
+    print_texts(prompts, outputs, *trained.tokenizer);
+  }
+  fmt::print(stderr, "{}", gate_work_text(work, trained.model->config()));
   return kExitOk;
 }
 

@@ -20,6 +20,7 @@ constexpr int64_t kReplicaCheckEvery = 10;  ///< steps; hashing the values costs
 struct TrainingEngine::SlotSums {
   std::vector<double> cross_entropy;
   int64_t valid_targets = 0;
+  GateStatistics gates;
 };
 
 TrainingEngine::TrainingEngine(Communicator& group, const Configuration& configuration)
@@ -28,6 +29,13 @@ TrainingEngine::TrainingEngine(Communicator& group, const Configuration& configu
       clip_norm_(configuration.optimizer.clip_norm),
       slots_(configuration.train.slots) {
   const TrainConfig& train = configuration.train;
+  if (configuration.model.family == "amor" && configuration.model.gate.update == "before" && train.slots != 1) {
+    throw user_error(
+        "gate.update is before but train.slots is {}; the gates of one slot cannot wait for those of others: use "
+        "after, "
+        "or one slot",
+        train.slots);
+  }
   const OptimizerConfig& optimizer = configuration.optimizer;
   model_ = make_model(configuration.model, train.seed, dtype_from_name(train.dtype));
   layout_ = std::make_unique<ShardLayout>(model_->parameters(), group.size(), configuration.parallel.bucket_bytes);
@@ -48,9 +56,15 @@ void TrainingEngine::run_slot(int64_t step, int64_t slot, const std::function<Ba
   seconds.data += watch.lap();
   reducer_->begin_slot(slot);
   Tape tape;
-  ForwardContext context{
-      .tape = tape, .batch = batch, .training = true, .seed = seed_, .step = static_cast<uint64_t>(step)};
+  GateRecord gates;
+  ForwardContext context{.tape = tape,
+                         .batch = batch,
+                         .training = true,
+                         .seed = seed_,
+                         .step = static_cast<uint64_t>(step),
+                         .gates = &gates};
   const LossSums loss = model_->loss(context);
+  sums.gates.add(gates, batch);
   seconds.forward += watch.lap();
   tape.backward(loss.objective);
   reducer_->end_slot();
@@ -62,7 +76,8 @@ void TrainingEngine::run_slot(int64_t step, int64_t slot, const std::function<Ba
 StepResult TrainingEngine::step(int64_t step, double learning_rate, SpikeGuard& guard,
                                 const std::function<Batch(int64_t slot)>& batch_of, Watchdog& watchdog) {
   StepResult result;
-  SlotSums sums{std::vector<double>(static_cast<size_t>(slots_)), 0};
+  SlotSums sums{std::vector<double>(static_cast<size_t>(slots_)), 0,
+                GateStatistics(static_cast<int64_t>(model_->gates().size()))};
   {
     const Watchdog::Phase phase(watchdog, "forward and backward");
     agree(group_, "forward and backward", [&] {
@@ -77,6 +92,7 @@ StepResult TrainingEngine::step(int64_t step, double learning_rate, SpikeGuard& 
     const Watchdog::Phase phase(watchdog, "reduction of the gradients");
     group_.assemble(sums.cross_entropy);
     group_.sum({&sums.valid_targets, 1});
+    result.gates = sums.gates.measure(group_);
     const Tensor& gradients = reducer_->finish();
     result.seconds.reduction = watch.lap();
     double total = 0;
@@ -87,6 +103,7 @@ StepResult TrainingEngine::step(int64_t step, double learning_rate, SpikeGuard& 
     // Before the update, whose gather would overwrite a replica that has gone wrong.
     if (step % kReplicaCheckEvery == 0) check_replicas(group_, model_->parameters());
     decide_and_update(gradients, learning_rate, guard, result);
+    if (result.decision == SpikeGuard::Decision::apply) update_gates(sums.gates, result);
   }
   watchdog.beat(step);
   return result;
@@ -102,6 +119,18 @@ void TrainingEngine::decide_and_update(const Tensor& gradients, double learning_
   if (result.decision != SpikeGuard::Decision::apply) return;
   optimizer_->update(gradients, learning_rate, scale * clip_factor(result.gradient_norm, clip_norm_));
   result.seconds.update = watch.lap();
+}
+
+void TrainingEngine::update_gates(const GateStatistics& statistics, const StepResult& result) {
+  const bool before = model_->config().gate.update == "before";
+  const std::span<EntropyGate> gates = model_->gates();
+  for (size_t gate = 0; gate < gates.size(); ++gate) {
+    if (before) {
+      gates[gate].set_state(statistics.next_states()[gate]);
+    } else {
+      gates[gate].update(result.gates[gate].entropy);
+    }
+  }
 }
 
 }  // namespace longhaul

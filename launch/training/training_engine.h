@@ -11,6 +11,7 @@
 #include "core/models/language_model.h"
 #include "core/tensor/batch.h"
 #include "launch/config/configuration.h"
+#include "launch/training/gate_statistics.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/shard_layout.h"
 #include "parallel/sharded_optimizer.h"
@@ -35,12 +36,14 @@ struct StepResult {
   int64_t valid_targets = 0;
   double gradient_norm = 0;  ///< before clipping
   SpikeGuard::Decision decision = SpikeGuard::Decision::apply;
+  std::vector<GateMeasurement> gates;  ///< by entropy gate; empty for models without
   PhaseSeconds seconds;
 };
 
 class TrainingEngine {
  public:
-  /// `configuration.model` is resolved (vocabulary known). Parameters start from train.seed.
+  /// `configuration.model` is resolved (vocabulary known). Parameters start from train.seed. user_error when the gates
+  /// are to be updated by a slot (gate.update = before) but a step has several.
   TrainingEngine(Communicator& group, const Configuration& configuration);
   TrainingEngine(const TrainingEngine&) = delete;
   TrainingEngine& operator=(const TrainingEngine&) = delete;
@@ -61,6 +64,8 @@ class TrainingEngine {
   void run_slot(int64_t step, int64_t slot, const std::function<Batch(int64_t slot)>& batch_of, SlotSums& sums,
                 PhaseSeconds& seconds);
   void decide_and_update(const Tensor& gradients, double learning_rate, SpikeGuard& guard, StepResult& result);
+  /// Takes the measurements of an applied step into the gates.
+  void update_gates(const GateStatistics& statistics, const StepResult& result);
 
   Communicator& group_;
   uint64_t seed_;

@@ -98,31 +98,63 @@ void TrainingLog::reduction(int64_t step, const ReductionTimeline& timeline) {
                     {"bucket_done", done}}});
 }
 
+void GateInterval::add(const GateMeasurement& step) {
+  tokens += step.entropy.count;
+  fired += step.fired;
+  entropy_sum += step.entropy.mean * static_cast<double>(step.entropy.count);
+  threshold = step.threshold;
+}
+
+std::string fire_text(const std::vector<GateInterval>& gates) {
+  std::string rates;
+  for (const GateInterval& gate : gates) {
+    rates += fmt::format("{}{:.1f}", rates.empty() ? "" : "/", 100 * gate.fire_rate());
+  }
+  return rates.empty() ? "" : "  fire " + rates + " %";
+}
+
+void TrainingLog::count_gates(const std::vector<GateMeasurement>& gates) {
+  gates_.resize(gates.size());
+  for (size_t gate = 0; gate < gates.size(); ++gate) gates_[gate].add(gates[gate]);
+}
+
+void TrainingLog::add_gates(MetricsLine& line) const {
+  for (size_t gate = 0; gate < gates_.size(); ++gate) {
+    line.values.emplace_back(fmt::format("fire_rate.{}", gate), gates_[gate].fire_rate());
+    line.values.emplace_back(fmt::format("entropy.{}", gate), gates_[gate].entropy());
+    line.values.emplace_back(fmt::format("threshold.{}", gate), gates_[gate].threshold);
+  }
+}
+
 void TrainingLog::step(int64_t step, double learning_rate, const StepResult& result, double seconds,
                        const ReductionTimeline& timeline) {
   throughput_.add_step(seconds);
+  count_gates(result.gates);
   const bool due = step % config_.metrics.every == 0 || step == config_.train.steps || step == 1;
   if (!is_root_ || (!due && result.decision == SpikeGuard::Decision::apply)) return;
-  line(console_line(step, config_.train.steps, learning_rate, result, throughput_));
+  line(console_line(step, config_.train.steps, learning_rate, result, throughput_) + fire_text(gates_));
   const PhaseSeconds& phases = result.seconds;
-  metrics_->write({"train",
-                   step,
-                   {{"loss", result.cross_entropy},
-                    {"gradient_norm", result.gradient_norm},
-                    {"learning_rate", learning_rate},
-                    {"tokens", step * tokens_per_step(config_)},
-                    {"valid_targets", result.valid_targets},
-                    {"tokens_per_second", throughput_.tokens_per_second()},
-                    {"mfu", throughput_.utilisation()},
-                    {"decision", std::string(name_of(result.decision))},
-                    {"seconds", seconds},
-                    {"seconds_data", phases.data},
-                    {"seconds_forward", phases.forward},
-                    {"seconds_backward", phases.backward},
-                    {"seconds_reduction", phases.reduction},
-                    {"seconds_reduction_exposed", timeline.exposed_seconds()},
-                    {"seconds_norm", phases.norm},
-                    {"seconds_update", phases.update}}});
+  MetricsLine metrics{"train",
+                      step,
+                      {{"loss", result.cross_entropy},
+                       {"gradient_norm", result.gradient_norm},
+                       {"learning_rate", learning_rate},
+                       {"tokens", step * tokens_per_step(config_)},
+                       {"valid_targets", result.valid_targets},
+                       {"tokens_per_second", throughput_.tokens_per_second()},
+                       {"mfu", throughput_.utilisation()},
+                       {"decision", std::string(name_of(result.decision))},
+                       {"seconds", seconds},
+                       {"seconds_data", phases.data},
+                       {"seconds_forward", phases.forward},
+                       {"seconds_backward", phases.backward},
+                       {"seconds_reduction", phases.reduction},
+                       {"seconds_reduction_exposed", timeline.exposed_seconds()},
+                       {"seconds_norm", phases.norm},
+                       {"seconds_update", phases.update}}};
+  add_gates(metrics);
+  metrics_->write(metrics);
+  gates_.clear();
   if (ranks_ > 1) reduction(step, timeline);
 }
 

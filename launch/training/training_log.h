@@ -28,6 +28,18 @@ struct RunStart {
   std::string decay_list;
 };
 
+/// One entropy gate over the steps between two metrics lines.
+struct GateInterval {
+  int64_t tokens = 0;
+  int64_t fired = 0;
+  double entropy_sum = 0;
+  double threshold = 0;  ///< of the last step
+
+  void add(const GateMeasurement& step);
+  double fire_rate() const { return tokens > 0 ? static_cast<double>(fired) / static_cast<double>(tokens) : 0; }
+  double entropy() const { return tokens > 0 ? entropy_sum / static_cast<double>(tokens) : 0; }
+};
+
 class TrainingLog {
  public:
   /// Prints the header and saves the resolved configuration as run_directory/config.ini.
@@ -44,12 +56,21 @@ class TrainingLog {
   /// line.
   void reduction(int64_t step, const ReductionTimeline& timeline);
 
+  /// Adds a step to the gates' interval.
+  void count_gates(const std::vector<GateMeasurement>& gates);
+  /// "fire_rate.K", "entropy.K", "threshold.K" of every gate K, over the steps since the last line.
+  void add_gates(MetricsLine& line) const;
+
   bool is_root_;
   int ranks_;
   const Configuration& config_;
   Throughput throughput_;
+  std::vector<GateInterval> gates_;
   std::unique_ptr<MetricsLog> metrics_;
 };
+
+/// "  fire 21.3/19.8/24.0 %": the gates' share of fired tokens; empty without gates.
+std::string fire_text(const std::vector<GateInterval>& gates);
 
 /// "step 120/1000  loss 3.4512  norm 0.812  lr 3.00e-04  12.3k tok/s  MFU 34.1 %  ETA 12:40".
 std::string console_line(int64_t step, int64_t steps, double learning_rate, const StepResult& result,

@@ -8,14 +8,17 @@
 namespace longhaul {
 
 std::string ControllerState::to_json() const {
-  const nlohmann::json json = {{"updates", updates},
-                               {"spike_guard",
-                                {{"mean_norm", guard.mean_norm},
-                                 {"applied", guard.applied},
-                                 {"consecutive", guard.consecutive},
-                                 {"skipped", guard.skipped}}},
-                               {"data", identity.data},
-                               {"tokenizer", identity.tokenizer}};
+  nlohmann::json json = {{"updates", updates},
+                         {"spike_guard",
+                          {{"mean_norm", guard.mean_norm},
+                           {"applied", guard.applied},
+                           {"consecutive", guard.consecutive},
+                           {"skipped", guard.skipped}}},
+                         {"data", identity.data},
+                         {"tokenizer", identity.tokenizer}};
+  for (const EntropyGate::State& gate : gates) {
+    json["gates"].push_back({{"mean", gate.mean}, {"deviation", gate.deviation}});
+  }
   return json.dump();
 }
 
@@ -28,11 +31,31 @@ ControllerState ControllerState::from_json(const std::string& text, const std::s
     state.guard = {guard.at("mean_norm").get<double>(), guard.at("applied").get<int64_t>(),
                    guard.at("consecutive").get<int64_t>(), guard.at("skipped").get<int64_t>()};
     state.identity = {json.at("data").get<std::string>(), json.at("tokenizer").get<std::string>()};
+    if (json.contains("gates")) {
+      for (const nlohmann::json& gate : json["gates"]) {
+        state.gates.push_back({gate.at("mean").get<double>(), gate.at("deviation").get<double>()});
+      }
+    }
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw user_error("{}: the controller state cannot be read ({}); it was written by another version", origin,
                      error.what());
   }
+}
+
+std::vector<EntropyGate::State> gate_states(const LanguageModel& model) {
+  std::vector<EntropyGate::State> states;
+  for (const EntropyGate& gate : model.gates()) states.push_back(gate.state());
+  return states;
+}
+
+void set_gate_states(LanguageModel& model, const std::vector<EntropyGate::State>& states, const std::string& origin) {
+  const std::span<EntropyGate> gates = model.gates();
+  if (states.size() != gates.size()) {
+    throw user_error("{}: holds the state of {} entropy gates, expected {}; it was written by another version or model",
+                     origin, states.size(), gates.size());
+  }
+  for (size_t gate = 0; gate < gates.size(); ++gate) gates[gate].set_state(states[gate]);
 }
 
 std::vector<std::string> check_resumable(const ResolvedConfiguration& now, const DataIdentity& identity,

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
+#include "core/control/entropy_gate.h"
 #include "core/control/spike_guard.h"
+#include "core/models/language_model.h"
 #include "launch/config/load_configuration.h"
 #include "parallel/checkpoint_reader.h"
 #include "parallel/sharded_optimizer.h"
@@ -24,10 +26,15 @@ struct ControllerState {
   int64_t updates = 0;  ///< of the optimizer; skipped steps do not count
   SpikeGuard::State guard;
   DataIdentity identity;
+  std::vector<EntropyGate::State> gates = {};  ///< by entropy gate; models without have none
 
   std::string to_json() const;
   static ControllerState from_json(const std::string& text, const std::string& origin);
 };
+
+/// The states of a model's gates, and the way back: user_error naming `origin` when it has another number of gates.
+std::vector<EntropyGate::State> gate_states(const LanguageModel& model);
+void set_gate_states(LanguageModel& model, const std::vector<EntropyGate::State>& states, const std::string& origin);
 
 /// Compares a run with the checkpoint it continues from. user_error naming the key and both values for one that must
 /// match (model, data, slots, tokenizer, contents of the datasets); returns one line for every other key that changed.
