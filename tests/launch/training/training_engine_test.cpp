@@ -98,6 +98,61 @@ TEST(TrainingEngine, ANonFiniteWeightSkipsTheUpdate) {
   EXPECT_EQ(run.engine.optimizer().updates(), 0);
 }
 
+Configuration tiny_amor(int64_t slots, const std::string& update) {
+  Configuration config = tiny(slots, 1);
+  config.model.family = "amor";
+  config.model.mixer_head_size = 4;
+  config.model.state_size = 4;
+  config.model.gate.blocks = 2;
+  config.model.gate.momentum = 0.5;
+  config.model.gate.update = update;
+  config.model = resolved(config.model);
+  return config;
+}
+
+TEST(TrainingEngine, AppliedStepsMoveTheGatesTowardsTheMedianOfAllSlots) {
+  OneRank run(tiny_amor(2, "after"));
+  const StepResult result = run.engine.step(
+      1, 1e-3, run.guard, [](int64_t slot) { return row(slot, 1); }, run.watchdog);
+  ASSERT_EQ(result.gates.size(), 2u);
+  for (size_t gate = 0; gate < 2; ++gate) {
+    EXPECT_EQ(result.gates[gate].entropy.count, 52);
+    EXPECT_EQ(result.gates[gate].threshold, 0.32f);
+    EXPECT_EQ(result.gates[gate].fired, 52);  // an untrained model knows nothing: entropies near 1
+    EXPECT_DOUBLE_EQ(run.engine.model().gates()[gate].state().mean, 0.15 + 0.5 * result.gates[gate].entropy.median);
+    EXPECT_DOUBLE_EQ(run.engine.model().gates()[gate].state().deviation,
+                     0.05 + 0.5 * result.gates[gate].entropy.deviation);
+  }
+}
+
+TEST(TrainingEngine, SkippedStepsLeaveTheGatesAlone) {
+  for (const char* update : {"after", "before"}) {
+    OneRank run(tiny_amor(1, update));
+    run.engine.model().parameters().find("final_norm.weight").variable.value().data<float>()[0] =
+        std::numeric_limits<float>::quiet_NaN();
+    const StepResult result = run.engine.step(
+        1, 1e-3, run.guard, [](int64_t) { return row(1, 1); }, run.watchdog);
+    EXPECT_EQ(result.decision, SpikeGuard::Decision::skip_nonfinite);
+    EXPECT_EQ(result.gates[0].entropy.count, 49);
+    EXPECT_EQ(run.engine.model().gates()[0].state(), (EntropyGate::State{0.3, 0.1})) << update;
+  }
+}
+
+TEST(TrainingEngine, UpdateBeforeUsesItsOwnStepAndNeedsOneSlot) {
+  OneRank run(tiny_amor(1, "before"));
+  const StepResult result = run.engine.step(
+      1, 1e-3, run.guard, [](int64_t) { return row(1, 1); }, run.watchdog);
+  const EntropyGate& gate = run.engine.model().gates()[0];
+  EXPECT_DOUBLE_EQ(gate.state().mean, 0.15 + 0.5 * result.gates[0].entropy.median);
+  EXPECT_EQ(result.gates[0].threshold, gate.threshold());
+  try {
+    OneRank refused(tiny_amor(2, "before"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("train.slots is 2"), std::string::npos);
+  }
+}
+
 TEST(TrainingEngine, LearnsARepeatedRow) {
   OneRank run(tiny(1, 1));
   double first = 0, last = 0;

@@ -17,6 +17,13 @@ TEST(ControllerState, ReadsBackExactly) {
   EXPECT_EQ(again.identity.tokenizer, "tokenizer");
 }
 
+TEST(ControllerState, KeepsGatesExactlyAndDoesNotMentionThemWithout) {
+  ControllerState state{1, {}, {"data", "tokenizer"}};
+  EXPECT_EQ(state.to_json().find("gates"), std::string::npos);
+  state.gates = {{0.1 + 0.2, 1.0 / 3}, {0.25, 0.125}};
+  EXPECT_EQ(ControllerState::from_json(state.to_json(), "here").gates, state.gates);
+}
+
 TEST(ControllerState, ForeignTextNamesItsOrigin) {
   try {
     ControllerState::from_json("{}", "runs/a/step_1");
