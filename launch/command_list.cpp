@@ -4,6 +4,7 @@
 #include "launch/commands/config.h"
 #include "launch/commands/eval.h"
 #include "launch/commands/export.h"
+#include "launch/commands/fit_router.h"
 #include "launch/commands/generate.h"
 #include "launch/commands/hash.h"
 #include "launch/commands/import.h"
@@ -20,18 +21,19 @@ namespace longhaul {
 
 std::vector<Command> command_list() {
   return {
-      tokenize_command(),  //
-      verify_command(),    //
-      inspect_command(),   //
-      stream_command(),    //
-      train_command(),     //
-      eval_command(),      //
-      generate_command(),  //
-      export_command(),    //
-      import_command(),    //
-      hash_command(),      //
-      bench_command(),     //
-      config_command(),    //
+      tokenize_command(),    //
+      verify_command(),      //
+      inspect_command(),     //
+      stream_command(),      //
+      train_command(),       //
+      eval_command(),        //
+      generate_command(),    //
+      fit_router_command(),  //
+      export_command(),      //
+      import_command(),      //
+      hash_command(),        //
+      bench_command(),       //
+      config_command(),      //
       version_command(),
   };
 }

@@ -61,19 +61,38 @@ std::vector<Variable> AmorModel::block_parameters(int64_t block) const {
   return parameters;
 }
 
-Tensor AmorModel::entropies(const Tensor& u) const {
+void AmorModel::set_routers(std::vector<GateRouter> routers) {
+  if (!routers.empty() && routers.size() != blocks_.size()) {
+    throw internal_error("{} routers for {} gates", routers.size(), blocks_.size());
+  }
+  for (const GateRouter& router : routers) {
+    if (router.d_model() != config_.d_model) {
+      throw internal_error("router of {} channels for a model of {}", router.d_model(), config_.d_model);
+    }
+  }
+  routers_ = std::move(routers);
+}
+
+Tensor AmorModel::exact_entropies(const Tensor& u) const {
   return ops::linear_entropy(u, output_weight().value(), config_.gate.product);
+}
+
+Tensor AmorModel::inference_entropies(int64_t block, const Tensor& u) const {
+  return routers_.empty() ? exact_entropies(u) : routers_[static_cast<size_t>(block)].predict(u.to(DType::f32));
 }
 
 Tensor AmorModel::decide(ForwardContext& context, int64_t block, const Tensor& u) const {
   EntropyGate gate = gates_[static_cast<size_t>(block)];
-  const Tensor values = entropies(u);
+  const Tensor values = context.training ? exact_entropies(u) : inference_entropies(block, u);
   if (context.training && config_.gate.update == "before") {
     const std::vector<std::vector<float>> batch_values{valid_entropies(values, context.batch.targets)};
     gate.update(summarize_entropies(*make_single_communicator(), batch_values).front());
   }
   if (context.gates != nullptr) {
-    context.gates->blocks[static_cast<size_t>(block)] = {values, gate.threshold(), gate.state()};
+    context.gates->blocks[static_cast<size_t>(block)] = {.inputs = context.gates->keep_inputs ? u : Tensor(),
+                                                         .entropies = values,
+                                                         .threshold = gate.threshold(),
+                                                         .next = gate.state()};
   }
   return fired_rows(values, gate.threshold());
 }
@@ -119,9 +138,9 @@ Tensor AmorModel::decode(DecodeState& state, const std::vector<std::vector<int32
   if (is_prenormed(0)) h = backbone_norm_(tape, Variable(h)).value();
   for (int64_t block = 0; block < config_.gate.blocks; ++block) {
     const Tensor u = block_input(tape, block, Variable(h)).value();
-    const Tensor fired = fired_rows(entropies(u), gates_[static_cast<size_t>(block)].threshold());
+    const Tensor fired = fired_rows(inference_entropies(block, u), gates_[static_cast<size_t>(block)].threshold());
     GateWork& work = states.work(block);
-    work.scored += u.size(0);
+    if (routers_.empty()) work.scored += u.size(0);
     auto& memory = dynamic_cast<GatedAttentionState&>(states.state(config_.n_layer + block));
     h = blocks_[static_cast<size_t>(block)].decode(memory, h, u, fired, rows, work);
   }

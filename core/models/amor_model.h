@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/models/amor_block.h"
+#include "core/models/gate_router.h"
 #include "core/models/language_model.h"
 #include "core/models/mixers/mixer_stack.h"
 #include "core/nn/norm.h"
@@ -22,13 +23,19 @@ class AmorModel : public LanguageModel {
   Tensor decode(DecodeState& state, const std::vector<std::vector<int32_t>>& ids) const override;
   std::vector<LayerFlops> flops(int64_t context_length) const override;
 
+  /// From now on the gates are decided by these routers, one per block, outside training; empty: exactly again.
+  /// internal_error for another number or width.
+  void set_routers(std::vector<GateRouter> routers);
+
  private:
   /// Block 0 of mode classic reads and adds to the normed stream; the norm has been applied to it before.
   bool is_prenormed(int64_t block) const { return block == 0 && config_.gate.mode == "classic"; }
   Variable block_input(Tape& tape, int64_t block, const Variable& h) const;
   std::vector<Variable> block_parameters(int64_t block) const;
   /// The normalised entropies of u [rows, d_model], f32 [rows].
-  Tensor entropies(const Tensor& u) const;
+  Tensor exact_entropies(const Tensor& u) const;
+  /// The same, or what the block's router predicts.
+  Tensor inference_entropies(int64_t block, const Tensor& u) const;
   /// The rows that fire in a forward pass over a batch.
   Tensor decide(ForwardContext& context, int64_t block, const Tensor& u) const;
 
@@ -39,6 +46,7 @@ class AmorModel : public LanguageModel {
   std::vector<AmorBlock> blocks_;
   RmsNorm final_norm_;
   Variable head_;  ///< [vocabulary, d_model]; undefined when tied
+  std::vector<GateRouter> routers_;
 };
 
 /// i32: the indices of the entropies (f32) strictly above the threshold, ascending.

@@ -9,6 +9,7 @@
 #include "launch/arguments.h"
 #include "launch/evaluation_dump.h"
 #include "launch/metrics/progress.h"
+#include "launch/router_file.h"
 #include "launch/trained_model.h"
 #include "launch/training/threads.h"
 #include "launch/training/validation.h"
@@ -23,6 +24,7 @@ constexpr const char* kUsage =
     "\n"
     "  MODEL is one of  --run DIR (newest checkpoint)   --checkpoint DIR   --hf DIR (Hugging Face)\n"
     "  --weights raw|ema   which weights of the run (default raw)\n"
+    "  --router            decide entropy gates by the routers of `longhaul fit-router` instead of exactly\n"
     "  --data DIR          dataset made by `longhaul tokenize` (default: the datasets of the run)\n"
     "  --split NAME        train, valid (default) or test\n"
     "  --rows N            rows scored at a time (default 1); the result does not depend on it\n"
@@ -45,9 +47,15 @@ TrainedModel load_model(const Arguments& arguments) {
   const int sources = arguments.has("run") + arguments.has("checkpoint") + arguments.has("hf");
   if (sources != 1)
     throw user_error("longhaul eval needs exactly one of --run, --checkpoint and --hf, found {}", sources);
-  if (arguments.has("hf")) return load_huggingface_model(arguments.text("hf"));
+  if (arguments.has("hf")) {
+    if (arguments.has("router")) throw user_error("longhaul eval: --router has no meaning with --hf");
+    return load_huggingface_model(arguments.text("hf"));
+  }
   const std::string path = arguments.has("run") ? arguments.text("run") : arguments.text("checkpoint");
-  return load_trained_model(path, arguments.text("weights", "raw"));
+  const std::string weights = arguments.text("weights", "raw");
+  TrainedModel trained = load_trained_model(path, weights);
+  if (arguments.has("router")) use_routers(*trained.model, trained.origin, weights);
+  return trained;
 }
 
 /// Refuses data whose ids mean something else to the model.
@@ -112,7 +120,7 @@ int run(const std::vector<std::string>& words) {
       arguments = std::make_unique<Arguments>(
           "eval", words,
           ArgumentSpec{.options = {"run=", "checkpoint=", "hf=", "weights=", "data=", "split=", "rows=", "max-tokens=",
-                                   "context=", "threads=", "ids=", "dump=", "gradients"}});
+                                   "context=", "threads=", "ids=", "dump=", "gradients", "router"}});
       if (arguments->has("ids") != arguments->has("dump"))
         throw user_error("longhaul eval: --ids and --dump go together");
     });

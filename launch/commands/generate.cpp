@@ -10,6 +10,7 @@
 #include "launch/arguments.h"
 #include "launch/exit_codes.h"
 #include "launch/generation.h"
+#include "launch/router_file.h"
 #include "launch/trained_model.h"
 #include "launch/training/threads.h"
 
@@ -26,6 +27,7 @@ places and the options alone, not on what else is in the batch.
   --checkpoint DIR    one checkpoint directory
   --hf DIR            a Hugging Face directory (gpt2 or llama)
   --weights KIND      raw (default) or ema, the running average
+  --router            decide entropy gates by the routers of `longhaul fit-router` instead of exactly
   --prompt TEXT       may be repeated
   --prompt-file FILE  one prompt: the whole file
   --ids FILE          prompts as token ids: a JSON array of arrays; prints new ids in the same form
@@ -50,9 +52,12 @@ TrainedModel load_model(const Arguments& arguments) {
   const int sources = arguments.has("run") + arguments.has("checkpoint") + arguments.has("hf");
   if (sources != 1) throw user_error("longhaul generate: name the model by one of --run, --checkpoint and --hf");
   if (!arguments.has("hf")) {
-    return load_trained_model(arguments.text(arguments.has("run") ? "run" : "checkpoint"),
-                              arguments.text("weights", "raw"));
+    const std::string weights = arguments.text("weights", "raw");
+    TrainedModel trained = load_trained_model(arguments.text(arguments.has("run") ? "run" : "checkpoint"), weights);
+    if (arguments.has("router")) use_routers(*trained.model, trained.origin, weights);
+    return trained;
   }
+  if (arguments.has("router")) throw user_error("longhaul generate: --router has no meaning with --hf");
   if (arguments.has("weights")) throw user_error("longhaul generate: --weights has no meaning with --hf");
   return load_huggingface_model(arguments.text("hf"));
 }
@@ -104,7 +109,7 @@ void print_texts(const std::vector<std::string>& prompts, const std::vector<std:
 int run_generate(const std::vector<std::string>& words) {
   const Arguments arguments("generate", words,
                             {{"run=", "checkpoint=", "hf=", "weights=", "prompt=", "prompt-file=", "ids=", "tokens=",
-                              "temperature=", "top-k=", "top-p=", "seed=", "threads="},
+                              "temperature=", "top-k=", "top-p=", "seed=", "threads=", "router"},
                              {"prompt"}});
   GenerationOptions options = read_options(arguments);
   const bool with_ids = arguments.has("ids");

@@ -18,8 +18,8 @@ GateRecord slot_record(int64_t slot) {
     values.push_back(0.1f * static_cast<float>(slot) + 0.01f * static_cast<float>(i));
     mirrored.push_back(1 - values.back());
   }
-  record.blocks[0] = {Tensor::from<float>({4}, values), 0.205f, {0.5, 0.1}};
-  record.blocks[1] = {Tensor::from<float>({4}, mirrored), 2.0f, {0.6, 0.2}};
+  record.blocks[0] = {{}, Tensor::from<float>({4}, values), 0.205f, {0.5, 0.1}};
+  record.blocks[1] = {{}, Tensor::from<float>({4}, mirrored), 2.0f, {0.6, 0.2}};
   return record;
 }
 

@@ -1,0 +1,10 @@
+// `longhaul fit-router`.
+#pragma once
+
+#include "launch/command.h"
+
+namespace longhaul {
+
+Command fit_router_command();
+
+}  // namespace longhaul
