@@ -82,9 +82,11 @@ Configuration bench_configuration(const Arguments& arguments, int ranks) {
 }
 
 void print_report(const Configuration& config, const std::vector<double>& times,
-                  const std::vector<PhaseSeconds>& phases, double flops_per_token, double peak_flops, int ranks,
-                  int threads) {
+                  const std::vector<PhaseSeconds>& phases, const std::vector<LayerFlops>& layers, double peak_flops,
+                  int ranks, int threads) {
   const double seconds = median(times);
+  double flops_per_token = 0;
+  for (const LayerFlops& layer : layers) flops_per_token += training_flops(layer);
   const auto tokens = static_cast<double>(config.train.slots * config.train.rows_per_slot * config.data.context);
   const double flops = flops_per_token * tokens / seconds;
   fmt::print("{} rank(s) x {} thread(s), CPU kernels {}, {} rows of {} tokens per rank\n", ranks, threads,
@@ -102,6 +104,11 @@ void print_report(const Configuration& config, const std::vector<double>& times,
   fmt::print(
       "speed       {:10.1f} tokens/s  {:.2f} GFLOP/s  MFU {:.1f} % of {:.1f} GFLOP/s (measured matrix product)\n",
       tokens / seconds, flops / 1e9, 100 * flops / peak_flops, peak_flops / 1e9);
+  fmt::print("FLOPs per token, training\n");
+  for (const LayerFlops& layer : layers) {
+    const double count = training_flops(layer);
+    fmt::print("  {:<28} {:12.3f} M  {:5.1f} %\n", layer.layer, count / 1e6, 100 * count / flops_per_token);
+  }
   fmt::print("peak memory {:10.1f} MiB resident  {:.1f} MiB in tensors (this rank)\n", resident_mib(),
              static_cast<double>(allocator::use(Device{}).peak_bytes) / (1 << 20));
 }
@@ -130,9 +137,9 @@ int bench_step(World& world, const Arguments& arguments) {
     times.push_back(watch.seconds());
     phases.push_back(result.seconds);
   }
-  const double flops = training_flops_per_token(engine->model(), config->data.context);
+  const std::vector<LayerFlops> layers = engine->model().flops(config->data.context);
   const double peak = measured_peak_flops(group);
-  if (group.is_root()) print_report(*config, times, phases, flops, peak, group.size(), threads);
+  if (group.is_root()) print_report(*config, times, phases, layers, peak, group.size(), threads);
   return 0;
 }
 

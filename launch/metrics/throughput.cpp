@@ -9,9 +9,11 @@
 
 namespace longhaul {
 
+double training_flops(const LayerFlops& layer) { return (layer.has_backward ? 3 : 1) * layer.per_token; }
+
 double training_flops_per_token(const LanguageModel& model, int64_t context) {
   double sum = 0;
-  for (const LayerFlops& layer : model.flops(context)) sum += (layer.has_backward ? 3 : 1) * layer.per_token;
+  for (const LayerFlops& layer : model.flops(context)) sum += training_flops(layer);
   return sum;
 }
 

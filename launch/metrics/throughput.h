@@ -9,6 +9,9 @@
 
 namespace longhaul {
 
+/// Of one layer kind, forward and backward: three times the forward pass, or once where nothing is differentiated.
+double training_flops(const LayerFlops& layer);
+
 /// Floating-point operations of forward and backward per token; recomputation does not count.
 double training_flops_per_token(const LanguageModel& model, int64_t context);
 

@@ -2,6 +2,7 @@
 # ctest: label=exact timeout=600
 """The state after 60 steps has the same hash for 1, 2 and 4 ranks, for any number of threads, and whatever must not touch training: evaluation never,
 every step or every 7; overlap; bucket size; background saves; an interruption; retention."""
+import json
 import pathlib
 import sys
 
@@ -63,6 +64,35 @@ def hash_sees_a_difference(place):
 def gpt2_family_too(place):
     hashes = {final_hash(place, f"gpt2_{ranks}", "model.family=gpt2", ranks=ranks) for ranks in (1, 4)}
     assert len(hashes) == 1, hashes
+
+
+def gate_lines(place, name):
+    """(step, values of the gates) of every metrics line."""
+    lines = [json.loads(line) for line in (place.run_directory(name) / "metrics.jsonl").read_text().splitlines()]
+    return [(line["step"], {key: value for key, value in line.items() if key.split(".")[0] in ("fire_rate", "entropy", "threshold")})
+            for line in lines if line["kind"] == "train"]
+
+
+def test_of_family(family):
+    def family_gives_the_same_hash(place):
+        settings = [*runs.FAMILIES[family], "train.steps=16", "metrics.every=4"]
+        hashes = {ranks: final_hash(place, f"{family}_{ranks}", *settings, ranks=ranks) for ranks in (1, 2, 4)}
+        recomputed = final_hash(place, f"{family}_recompute", *settings, "model.recompute=true", ranks=2)
+        config = place.config(f"{family}_interrupted")
+        shared = ["train.ema_decay=0.9", "model.dropout=0.1", *settings]
+        runs.must(runs.train(config, "train.stop_after=7", *shared, ranks=2), code=75)
+        runs.must(runs.train(config, *shared, ranks=4))
+        resumed = runs.state_hash(place.run_directory(f"{family}_interrupted"))
+        assert len({*hashes.values(), recomputed, resumed}) == 1, f"{hashes}, recomputed {recomputed}, resumed {resumed}"
+        gates = [gate_lines(place, f"{family}_{ranks}") for ranks in (1, 2, 4)]
+        assert gates[0] == gates[1] == gates[2], gates
+        if family != "amor":
+            return hashes[1]
+        rates = [values["fire_rate.0"] for _, values in gates[0]]
+        assert all(0 <= rate <= 1 for rate in rates) and 0.05 < rates[-1] < 0.95, rates
+        return f"{hashes[1]}, fire rates {rates}"
+    family_gives_the_same_hash.__name__ = f"{family}_gives_the_same_hash"
+    return family_gives_the_same_hash
 
 
 if __name__ == "__main__":

@@ -57,6 +57,20 @@ peak_gflops = 10   # not measured: saves half a second
 """
 
 
+RECURRENCE = ["model.mixer_head_size=8", "model.state_size=8", "model.delta_heads=2", "model.delta_key_size=8",
+              "model.delta_value_size=8"]
+
+# Settings that turn CONFIG into a tiny model of another family. The gates follow the entropies quickly, so that a good part
+# of the tokens fires and a good part does not.
+FAMILIES = {
+    "mamba2": ["model.family=mamba2", *RECURRENCE],
+    "gdn": ["model.family=gdn", *RECURRENCE],
+    "serial": ["model.family=serial", "model.mixer=gdn", "model.attention_every=2", *RECURRENCE],
+    "fused": ["model.family=fused", "model.mixer=mamba2", *RECURRENCE, "model.delta_heads=0"],
+    "amor": ["model.family=amor", "model.mixer=mamba2", "gate.blocks=2", "gate.momentum=0.5", *RECURRENCE],
+}
+
+
 class Workplace:
     """A temporary directory with a dataset; gone afterwards."""
 
