@@ -1,5 +1,6 @@
 #include "core/models/language_model.h"
 
+#include "core/models/amor_model.h"
 #include "core/models/gpt2.h"
 #include "core/models/hybrid_model.h"
 #include "core/models/transformer.h"
@@ -17,6 +18,7 @@ std::unique_ptr<LanguageModel> register_model(const ModelConfig& config, DType d
   }
   if (complete.family == "gpt2") return std::make_unique<Gpt2>(complete, dtype);
   if (complete.family == "transformer") return std::make_unique<Transformer>(complete, dtype);
+  if (complete.family == "amor") return std::make_unique<AmorModel>(complete, dtype);
   return std::make_unique<HybridModel>(complete, dtype);
 }
 
