@@ -9,10 +9,12 @@
 
 namespace longhaul::kernels {
 
-/// q, k [tokens, heads * key_size]; v, o [tokens, heads * value_size]; log_alpha, beta [tokens, heads]. q and k come
-/// L2-normalised, q already scaled.
+/// q, k [tokens, heads * key_size] and v [tokens, heads * value_size], their rows `stride` apart (0: each dense); o
+/// [tokens, heads * value_size]; log_alpha, beta [tokens, heads]. q and k come L2-normalised, q already scaled.
 struct DeltaRuleShape {
-  int64_t tokens = 0, heads = 0, key_size = 64, value_size = 128;
+  int64_t tokens = 0, heads = 0, key_size = 64, value_size = 128, stride = 0;
+  int64_t key_stride() const { return stride ? stride : heads * key_size; }
+  int64_t value_stride() const { return stride ? stride : heads * value_size; }
 };
 
 template <typename T>

@@ -27,13 +27,18 @@ void gated_norm_backward(Cpu, T* dx, T* dgate, int64_t dgate_stride, T* dweight,
                          const T* dy, const T* x, const T* gate, const T* weight, const T* rstd,
                          const GatedNormShape& shape);
 
-/// y = scale * x / sqrt(sum x^2 + epsilon) over groups of `size`; x, y dense [rows, size]; y may be x. norm [rows]
-/// keeps 1 / sqrt(...).
-template <typename T>
-void l2_norm_forward(Cpu, T* y, T* norm, const T* x, int64_t rows, int64_t size, double scale, double epsilon);
+/// Rows of groups of `size` values, rows `stride` apart; norm [rows, groups].
+struct L2NormShape {
+  int64_t rows = 0, groups = 1, size = 0, stride = 0;
+  double scale = 1, epsilon = 1e-6;
+};
 
-/// dx from dy and the output y (dx may be dy).
+/// y = scale * x / sqrt(sum x^2 + epsilon) over each group; y may be x. norm keeps 1 / sqrt(...).
 template <typename T>
-void l2_norm_backward(Cpu, T* dx, const T* dy, const T* y, const T* norm, int64_t rows, int64_t size, double scale);
+void l2_norm_forward(Cpu, T* y, T* norm, const T* x, const L2NormShape& shape);
+
+/// dx from dy and the output y, all `stride` apart (dx may be dy).
+template <typename T>
+void l2_norm_backward(Cpu, T* dx, const T* dy, const T* y, const T* norm, const L2NormShape& shape);
 
 }  // namespace longhaul::kernels

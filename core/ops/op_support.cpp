@@ -43,4 +43,11 @@ GradientSink sink_or_scratch(const GradientTarget& target, const Shape& shape, D
   return {Tensor::empty(shape, dtype), false};
 }
 
+void add_contribution(const GradientSink& sink, const Tensor& contribution) {
+  dispatch_float("gradient", contribution.dtype(), [&](auto type) {
+    using T = decltype(type);
+    kernels::add(kCpu, sink.tensor.data<T>(), sink.tensor.data<T>(), contribution.data<T>(), contribution.count());
+  });
+}
+
 }  // namespace longhaul::ops

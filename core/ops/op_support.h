@@ -1,6 +1,8 @@
 // What the ops share: shape checks, parameters as compute types, gradients written by kernels that cannot add.
 #pragma once
 
+#include <vector>
+
 #include "core/autograd/tape.h"
 #include "kernels/pointwise.h"
 
@@ -25,6 +27,9 @@ Tensor compute_value(const char* op, const Tensor& parameter, DType compute);
 /// wants it.
 GradientSink sink_or_scratch(const GradientTarget& target, const Shape& shape, DType dtype);
 
+/// sink.tensor += contribution.
+void add_contribution(const GradientSink& sink, const Tensor& contribution);
+
 /// For kernels that overwrite: write(tensor) writes the gradient, which then reaches the target with one addition at
 /// most.
 template <typename Write>
@@ -37,10 +42,24 @@ void write_gradient(const GradientTarget& target, Write&& write) {
   }
   const Tensor contribution = Tensor::empty(target.shape(), target.dtype());
   write(contribution);
-  dispatch_float("gradient", target.dtype(), [&](auto type) {
-    using T = decltype(type);
-    kernels::add(kCpu, sink.tensor.data<T>(), sink.tensor.data<T>(), contribution.data<T>(), contribution.count());
-  });
+  add_contribution(sink, contribution);
+}
+
+/// The same for gradients that one kernel overwrites together: write(tensors) gets one tensor for each target, scratch
+/// where nobody wants it.
+template <typename Write>
+void write_gradients(const std::vector<GradientTarget>& targets, const std::vector<Shape>& shapes, DType dtype,
+                     Write&& write) {
+  std::vector<GradientSink> sinks;
+  std::vector<Tensor> written;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    sinks.push_back(sink_or_scratch(targets[i], shapes[i], dtype));
+    written.push_back(sinks[i].accumulate ? Tensor::empty(shapes[i], dtype) : sinks[i].tensor);
+  }
+  write(written);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (sinks[i].accumulate) add_contribution(sinks[i], written[i]);
+  }
 }
 
 }  // namespace longhaul::ops

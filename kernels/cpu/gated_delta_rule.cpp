@@ -31,8 +31,9 @@ HeadChunk<T>::HeadChunk(const Call<T>& call, int64_t index, int64_t head)
       heads(call.shape.heads),
       key_size(call.shape.key_size),
       value_size(call.shape.value_size),
-      key_stride(call.key_stride()),
-      value_stride(call.value_stride()),
+      key_stride(call.shape.key_stride()),
+      value_stride(call.shape.value_stride()),
+      output_stride(call.output_stride()),
       first(call.chunks[index].starts_document) {
   const int64_t begin = call.chunks[index].begin;
   q = call.in.q + begin * key_stride + head * key_size;
@@ -117,16 +118,16 @@ template <typename T>
 void chunk_outputs(const HeadChunk<T>& chunk, const T* state, const T* u, T* mixing, T* o) {
   const int64_t n = chunk.length, values = chunk.value_size;
   if (!chunk.first) {
-    matmul<T>(Cpu{}, o, chunk.value_stride, chunk.queries(), {state, chunk.key_size, true}, n, values, chunk.key_size,
+    matmul<T>(Cpu{}, o, chunk.output_stride, chunk.queries(), {state, chunk.key_size, true}, n, values, chunk.key_size,
               T(1), T(0));
     for (int64_t i = 0; i < n; ++i) {
       const T from_start = chunk.from_start(i);
-      for (int64_t c = 0; c < values; ++c) o[i * chunk.value_stride + c] *= from_start;
+      for (int64_t c = 0; c < values; ++c) o[i * chunk.output_stride + c] *= from_start;
     }
   }
   matmul<T>(Cpu{}, mixing, n, chunk.queries(), chunk.keys(true), n, n, chunk.key_size, T(1), T(0));
   for (int64_t i = 0; i < n * n; ++i) mixing[i] *= chunk.decay[i];
-  matmul<T>(Cpu{}, o, chunk.value_stride, {mixing, n, false}, {u, values, false}, n, values, n, T(1),
+  matmul<T>(Cpu{}, o, chunk.output_stride, {mixing, n, false}, {u, values, false}, n, values, n, T(1),
             chunk.first ? T(0) : T(1));
 }
 
@@ -151,10 +152,10 @@ void step_head(T* o, T* state, const T* q, const T* k, const T* v, T log_alpha, 
 template <typename T>
 void step_token(T* o, T* state, const DeltaRuleInputs<T>& in, const DeltaRuleShape& shape, int64_t token,
                 int64_t head) {
-  const int64_t key = (token * shape.heads + head) * shape.key_size,
-                value = (token * shape.heads + head) * shape.value_size;
-  step_head(o + value, state, in.q + key, in.k + key, in.v + value, in.log_alpha[token * shape.heads + head],
-            in.beta[token * shape.heads + head], shape);
+  const int64_t at = token * shape.heads + head;
+  const int64_t key = token * shape.key_stride() + head * shape.key_size;
+  step_head(o + at * shape.value_size, state, in.q + key, in.k + key,
+            in.v + token * shape.value_stride() + head * shape.value_size, in.log_alpha[at], in.beta[at], shape);
 }
 
 #define LONGHAUL_INSTANTIATE(T)                                               \
@@ -206,7 +207,7 @@ void gated_delta_rule_forward(Cpu, T* o, void* workspace, const DeltaRuleInputs<
       T* mixing = weighted + chunk_size * shape.value_size;
       delta_rule::solve_updates(chunk, state, u, shape.value_size);
       delta_rule::chunk_outputs(chunk, state, u, mixing,
-                                o + chunks[index].begin * call.value_stride() + head * shape.value_size);
+                                o + chunks[index].begin * call.output_stride() + head * shape.value_size);
       delta_rule::advance_state(chunk, state, u, shape.value_size, weighted);
     }
   }

@@ -23,8 +23,7 @@ struct Call {
   int64_t thread_elements = 0;
   double* thread_sums = nullptr;  ///< per thread [3, chunk_size]: log decays, their gradients
 
-  int64_t key_stride() const { return shape.heads * shape.key_size; }
-  int64_t value_stride() const { return shape.heads * shape.value_size; }
+  int64_t output_stride() const { return shape.heads * shape.value_size; }  ///< of o, d_o and the updates
   int64_t state_elements() const { return shape.key_size * shape.value_size; }
 };
 
@@ -39,7 +38,7 @@ struct HeadChunk {
 
   const T *q, *k, *v;         ///< rows key_stride, key_stride, value_stride apart
   const T *log_alpha, *beta;  ///< heads apart
-  int64_t length, heads, key_size, value_size, key_stride, value_stride;
+  int64_t length, heads, key_size, value_size, key_stride, value_stride, output_stride;
   bool first;  ///< no state before it
 
   double* log_decay;  ///< [length]: inclusive sum of log alpha

@@ -19,8 +19,8 @@ class HeadGradient {
     dv_ = out.v + begin * chunk_.value_stride + head * values_;
     dlog_alpha_ = out.log_alpha + begin * chunk_.heads + head;
     dbeta_ = out.beta + begin * chunk_.heads + head;
-    do_ = d_o + begin * chunk_.value_stride + head * values_;
-    u_ = call.updates + begin * chunk_.value_stride + head * values_;
+    do_ = d_o + begin * chunk_.output_stride + head * values_;
+    u_ = call.updates + begin * chunk_.output_stride + head * values_;
     dlog_decay_ = chunk_.log_decay + call.chunk_size;
     state_gradient_ = chunk_.free_scratch;  // stays the same over the chunks of a head: same thread, same place
     du_ = state_gradient_ + 2 * call.state_elements();
@@ -34,7 +34,7 @@ class HeadGradient {
 
   void run(const T* state, bool last) {
     if (last) std::fill_n(state_gradient_, keys_ * values_, T(0));
-    solve_updates(chunk_, state, u_, chunk_.value_stride);
+    solve_updates(chunk_, state, u_, chunk_.output_stride);
     std::fill_n(dlog_decay_, n_, 0.0);
     through_outputs();
     through_state_after(state);
@@ -52,8 +52,9 @@ class HeadGradient {
   void through_outputs() {
     matmul<T>(Cpu{}, mixing_, n_, chunk_.queries(), chunk_.keys(true), n_, n_, keys_, T(1), T(0));
     for (int64_t i = 0; i < n_ * n_; ++i) mixing_[i] *= chunk_.decay[i];
-    matmul<T>(Cpu{}, du_, values_, {mixing_, n_, true}, {do_, chunk_.value_stride, false}, n_, values_, n_, T(1), T(0));
-    matmul<T>(Cpu{}, square_, n_, {do_, chunk_.value_stride, false}, {u_, chunk_.value_stride, true}, n_, n_, values_,
+    matmul<T>(Cpu{}, du_, values_, {mixing_, n_, true}, {do_, chunk_.output_stride, false}, n_, values_, n_, T(1),
+              T(0));
+    matmul<T>(Cpu{}, square_, n_, {do_, chunk_.output_stride, false}, {u_, chunk_.output_stride, true}, n_, n_, values_,
               T(1), T(0));
     add_pair_gradients(square_, mixing_, n_);
     for (int64_t i = 0; i < n_ * n_; ++i) square_[i] *= chunk_.decay[i];
@@ -78,7 +79,7 @@ class HeadGradient {
               T(0));
     for (int64_t j = 0; j < n_; ++j) {
       const T weight = chunk_.to_end(j);
-      const T* u = u_ + j * chunk_.value_stride;
+      const T* u = u_ + j * chunk_.output_stride;
       const double share = static_cast<double>(weight) * dot(u, projected_ + j * values_, values_);
       dlog_decay_[j] -= share;
       dlog_decay_[n_ - 1] += share;
@@ -103,7 +104,8 @@ class HeadGradient {
         for (int64_t c = 0; c < values_; ++c) du_[j * values_ + c] -= factor * du_[i * values_ + c];
       }
     }
-    matmul<T>(Cpu{}, square_, n_, {du_, values_, false}, {u_, chunk_.value_stride, true}, n_, n_, values_, T(-1), T(0));
+    matmul<T>(Cpu{}, square_, n_, {du_, values_, false}, {u_, chunk_.output_stride, true}, n_, n_, values_, T(-1),
+              T(0));
     add_pair_gradients(square_, chunk_.system, n_);
     std::fill_n(square2_, n_ * n_, T(0));
     for (int64_t i = 0; i < n_; ++i) {
@@ -131,7 +133,7 @@ class HeadGradient {
       dlog_decay_[i] -= static_cast<double>(decay) * dot(du_ + i * values_, chunk_.state_keys + i * values_, values_);
       for (int64_t c = 0; c < values_; ++c) {
         projected_[i * values_ + c] = -decay * du_[i * values_ + c];
-        weighted_[i * values_ + c] = decay * do_[i * chunk_.value_stride + c];
+        weighted_[i * values_ + c] = decay * do_[i * chunk_.output_stride + c];
       }
     }
     matmul<T>(Cpu{}, dk_, chunk_.key_stride, {projected_, values_, false}, {state, keys_, false}, n_, keys_, values_,

@@ -120,30 +120,38 @@ void gated_norm_backward(Cpu, T* dx, T* dgate, int64_t dgate_stride, T* dweight,
 }
 
 template <typename T>
-void l2_norm_forward(Cpu, T* y, T* norm, const T* x, int64_t rows, int64_t size, double scale, double epsilon) {
+void l2_norm_forward(Cpu, T* y, T* norm, const T* x, const L2NormShape& shape) {
   using V = simd::Vec<T>;
 #pragma omp parallel for schedule(static)
-  for (int64_t row = 0; row < rows; ++row) {
-    const T sum = simd::transform_sum<T>(
-        size, [](V v) { return v * v; }, x + row * size);
-    norm[row] = T(1) / std::sqrt(sum + static_cast<T>(epsilon));
-    const T factor = static_cast<T>(scale) * norm[row];
-    simd::transform<T>(
-        y + row * size, size, [factor](V v) { return v * factor; }, x + row * size);
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    for (int64_t group = 0; group < shape.groups; ++group) {
+      const int64_t at = row * shape.stride + group * shape.size;
+      const T sum = simd::transform_sum<T>(
+          shape.size, [](V v) { return v * v; }, x + at);
+      T& inverse = norm[row * shape.groups + group];
+      inverse = T(1) / std::sqrt(sum + static_cast<T>(shape.epsilon));
+      const T factor = static_cast<T>(shape.scale) * inverse;
+      simd::transform<T>(
+          y + at, shape.size, [factor](V v) { return v * factor; }, x + at);
+    }
   }
 }
 
 template <typename T>
-void l2_norm_backward(Cpu, T* dx, const T* dy, const T* y, const T* norm, int64_t rows, int64_t size, double scale) {
+void l2_norm_backward(Cpu, T* dx, const T* dy, const T* y, const T* norm, const L2NormShape& shape) {
   using V = simd::Vec<T>;
+  const T scale = static_cast<T>(shape.scale);
 #pragma omp parallel for schedule(static)
-  for (int64_t row = 0; row < rows; ++row) {
-    // y = scale * x * n: dx = scale n (dy - y (dy . y) / scale^2).
-    const T dot = simd::transform_sum<T>(
-        size, [](V a, V b) { return a * b; }, dy + row * size, y + row * size);
-    const T factor = static_cast<T>(scale) * norm[row], pull = dot / static_cast<T>(scale * scale);
-    simd::transform<T>(
-        dx + row * size, size, [=](V a, V b) { return factor * (a - b * pull); }, dy + row * size, y + row * size);
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    for (int64_t group = 0; group < shape.groups; ++group) {
+      const int64_t at = row * shape.stride + group * shape.size;
+      // y = scale * x * n: dx = scale n (dy - y (dy . y) / scale^2).
+      const T dot = simd::transform_sum<T>(
+          shape.size, [](V a, V b) { return a * b; }, dy + at, y + at);
+      const T factor = scale * norm[row * shape.groups + group], pull = dot / (scale * scale);
+      simd::transform<T>(
+          dx + at, shape.size, [=](V a, V b) { return factor * (a - b * pull); }, dy + at, y + at);
+    }
   }
 }
 
@@ -151,8 +159,8 @@ void l2_norm_backward(Cpu, T* dx, const T* dy, const T* y, const T* norm, int64_
   template void gated_norm_forward<T>(Cpu, T*, T*, const T*, const T*, const T*, const GatedNormShape&);       \
   template void gated_norm_backward<T>(Cpu, T*, T*, int64_t, T*, bool, const T*, const T*, const T*, const T*, \
                                        const T*, const GatedNormShape&);                                       \
-  template void l2_norm_forward<T>(Cpu, T*, T*, const T*, int64_t, int64_t, double, double);                   \
-  template void l2_norm_backward<T>(Cpu, T*, const T*, const T*, const T*, int64_t, int64_t, double)
+  template void l2_norm_forward<T>(Cpu, T*, T*, const T*, const L2NormShape&);                                 \
+  template void l2_norm_backward<T>(Cpu, T*, const T*, const T*, const T*, const L2NormShape&)
 LONGHAUL_INSTANTIATE(float);
 LONGHAUL_INSTANTIATE(double);
 #undef LONGHAUL_INSTANTIATE

@@ -185,6 +185,46 @@ TEST(GatedDeltaRule, PackedDocumentHasTheBitsOfOneAlone) {
   }
 }
 
+TEST(GatedDeltaRule, InputsInRowsOfAWiderMatrixGiveTheSameBits) {
+  const DeltaRuleShape dense{37, 2, 16, 24};
+  DeltaRuleShape wide = dense;
+  wide.stride = 2 * 32 + 48 + 3;
+  const auto values = make_values(dense, 5);
+  const auto starts = document_starts({30, 7});
+  const auto expected = run_chunked(values, dense, starts, 16);
+  // q | k | v | three columns of others, as a projection writes them.
+  std::vector<float> in(wide.tokens * wide.stride, NAN), out(in.size(), 0.0f);
+  const auto place = [&](const std::vector<float>& from, int64_t columns, int64_t offset) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      in[static_cast<int64_t>(i) / columns * wide.stride + offset + static_cast<int64_t>(i) % columns] = from[i];
+    }
+  };
+  place(values.q, 32, 0), place(values.k, 32, 32), place(values.v, 48, 64);
+  const auto chunks = document_chunks(starts.data(), 1, wide.tokens, 16);
+  const int64_t count = static_cast<int64_t>(chunks.size());
+  std::vector<char> workspace(gated_delta_rule_workspace<float>(wide, count, 16, true, omp_get_max_threads()));
+  const DeltaRuleInputs<float> inputs{in.data(), in.data() + 32, in.data() + 64, values.log_alpha.data(),
+                                      values.beta.data()};
+  Results<float> found = expected;
+  gated_delta_rule_forward<float>(Cpu{}, found.o.data(), workspace.data(), inputs, wide, chunks.data(), count, 16);
+  gated_delta_rule_backward<float>(
+      Cpu{}, {out.data(), out.data() + 32, out.data() + 64, found.log_alpha.data(), found.beta.data()},
+      workspace.data(), values.d_o.data(), inputs, wide, chunks.data(), count, 16);
+  const auto taken = [&](int64_t columns, int64_t offset) {
+    std::vector<float> part;
+    for (int64_t t = 0; t < wide.tokens; ++t) {
+      const auto row = out.begin() + t * wide.stride + offset;
+      part.insert(part.end(), row, row + columns);
+    }
+    return part;
+  };
+  EXPECT_EQ(found.o, expected.o);
+  EXPECT_EQ(taken(32, 0), expected.q);
+  EXPECT_EQ(taken(32, 32), expected.k);
+  EXPECT_EQ(taken(48, 64), expected.v);
+  EXPECT_EQ(taken(3, 112), std::vector<float>(3 * wide.tokens, 0.0f));
+}
+
 TEST(GatedDeltaRule, StepsEqualTheFullForm) {
   const DeltaRuleShape shape{21, 2, 8, 12};
   const auto values = make_values(shape, 8).to<double>();

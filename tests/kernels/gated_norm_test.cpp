@@ -65,24 +65,27 @@ TEST(GatedNorm, FollowsItsDefinitionAndItsGradients) {
 }
 
 TEST(L2Norm, FollowsItsDefinitionAndItsGradient) {
-  const std::vector<double> x = random_values<double>(4 * 9, 1), dy = random_values<double>(4 * 9, 2);
+  // Two groups of 9 in rows of 21: the last three columns are somebody else's.
+  const L2NormShape shape{.rows = 2, .groups = 2, .size = 9, .stride = 21, .scale = 0.125, .epsilon = 1e-6};
+  const std::vector<double> x = random_values<double>(42, 1), dy = random_values<double>(42, 2);
+  const auto inside = [](int64_t i) { return i % 21 < 18; };
   std::vector<double> norm(4);
   const auto forward = [&](const std::vector<double>& v) {
-    std::vector<double> y(v.size(), NAN);
-    l2_norm_forward<double>(Cpu{}, y.data(), norm.data(), v.data(), 4, 9, 0.125, 1e-6);
+    std::vector<double> y(v.size(), 0.25);
+    l2_norm_forward<double>(Cpu{}, y.data(), norm.data(), v.data(), shape);
     return y;
   };
   const std::vector<double> y = forward(x);
-  for (int64_t i = 0; i < 36; ++i) {
+  for (int64_t i = 0; i < 42; ++i) {
+    const int64_t begin = i / 21 * 21 + i % 21 / 9 * 9;
     double sum = 0;
-    for (int64_t c = i / 9 * 9; c < i / 9 * 9 + 9; ++c) sum += x[c] * x[c];
-    EXPECT_NEAR(y[i], 0.125 * x[i] / std::sqrt(sum + 1e-6), 1e-15);
+    for (int64_t c = begin; c < begin + 9 && inside(i); ++c) sum += x[c] * x[c];
+    EXPECT_NEAR(y[i], inside(i) ? 0.125 * x[i] / std::sqrt(sum + 1e-6) : 0.25, 1e-15);
   }
-  std::vector<double> dx(x.size(), NAN);
-  l2_norm_backward<double>(Cpu{}, dx.data(), dy.data(), y.data(), norm.data(), 4, 9, 0.125);
+  std::vector<double> dx(x.size(), 0.0);
+  l2_norm_backward<double>(Cpu{}, dx.data(), dy.data(), y.data(), norm.data(), shape);
   const auto loss = [&](const std::vector<double>& v) { return dot(forward(v), dy); };
-  const std::vector<double> expected = numeric_gradient(x, loss);
-  EXPECT_LT(relative_error(dx, expected), 1e-7);
+  EXPECT_LT(relative_error(dx, numeric_gradient(x, loss)), 1e-7);
 }
 
 }  // namespace
