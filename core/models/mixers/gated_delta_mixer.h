@@ -10,7 +10,9 @@ namespace longhaul {
 /// k | v | g | b | a), conv1d.weight [q, k, v channels, width], A_log, dt_bias [heads], o_norm.weight [value size].
 class GatedDeltaHeads : public MixerHeads {
  public:
-  GatedDeltaHeads(ParameterStore& store, const std::string& prefix, const ModelConfig& config, DType activation);
+  /// heads: delta_heads alone, d_model / delta_value_size beside attention heads.
+  GatedDeltaHeads(ParameterStore& store, const std::string& prefix, const ModelConfig& config, int64_t heads,
+                  DType activation);
 
   int64_t columns() const override { return options_.value_columns(); }
   Variable forward(Tape& tape, const Variable& x, const Batch& batch) const override;
