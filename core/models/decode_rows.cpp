@@ -9,7 +9,8 @@ std::vector<StepRows> recurrent_steps(const DecodeRows& rows) {
   bool joinable = false;  // the last step is made of single tokens, a next single token may join it
   for (const SequenceRows& run : rows.runs) {
     const bool single = run.count == 1;
-    if (single && joinable && steps.back().sequence + steps.back().count == run.sequence) {
+    if (single && joinable && steps.back().sequence + steps.back().count == run.sequence &&
+        steps.back().begin + steps.back().count == run.begin) {
       ++steps.back().count;
       continue;
     }

@@ -1,4 +1,4 @@
-// Element-by-element sum: the residual connection.
+// Element-by-element sum, the residual connection, and mean.
 #pragma once
 
 #include "core/autograd/tape.h"
@@ -8,5 +8,8 @@ namespace longhaul::ops {
 /// a + b, equal shapes. The backward pass copies nothing: both inputs share the gradient of the output until one of
 /// them receives another contribution.
 Variable add(Tape& tape, const Variable& a, const Variable& b);
+
+/// (a + b) / 2, equal shapes: branches side by side.
+Variable mean(Tape& tape, const Variable& a, const Variable& b);
 
 }  // namespace longhaul::ops

@@ -8,9 +8,8 @@
 namespace longhaul {
 
 /// The recurrence is the one `config.mixer` names, as wide as d_model: d / mixer_head_size heads of Mamba2 or d /
-/// delta_value_size heads of Gated DeltaNet; user_error where that does not divide. Parameters under `prefix`:
-/// attention.qkv_proj.weight, attention_norm.weight, recurrent.*, recurrent_norm.weight, out_proj.weight. rope_table:
-/// make_rope_table(), one for all layers.
+/// delta_value_size heads of Gated DeltaNet. Parameters under `prefix`: attention.qkv_proj.weight,
+/// attention_norm.weight, recurrent.*, recurrent_norm.weight, out_proj.weight.
 class FusedMixer : public Mixer {
  public:
   FusedMixer(ParameterStore& store, const std::string& prefix, const ModelConfig& config, DType activation,

@@ -32,7 +32,8 @@ class GatedDeltaHeads : public MixerHeads {
 class GatedDeltaMixer : public ProjectedMixer {
  public:
   GatedDeltaMixer(ParameterStore& store, const std::string& prefix, const ModelConfig& config, DType activation)
-      : ProjectedMixer(store, prefix + ".o_proj", std::make_unique<GatedDeltaHeads>(store, prefix, config, activation),
+      : ProjectedMixer(store, prefix + ".o_proj",
+                       std::make_unique<GatedDeltaHeads>(store, prefix, config, config.delta_heads, activation),
                        config.d_model, config.initializer_range) {}
 };
 

@@ -19,12 +19,12 @@ Batch batch_of(int64_t rows, int64_t length, std::vector<int32_t> document_start
                     std::vector<int64_t>(static_cast<size_t>(rows), 0));
 }
 
-GatedDeltaOptions small_options(int64_t chunk = 3) {
+GatedDeltaOptions small_options(int64_t chunk = 2) {
   GatedDeltaOptions options;
   options.heads = 2;
-  options.key_size = 3;
-  options.value_size = 5;
-  options.convolution_width = 4;
+  options.key_size = 2;
+  options.value_size = 3;
+  options.convolution_width = 3;
   options.chunk = chunk;
   return options;
 }
@@ -104,9 +104,8 @@ struct Case {
 
 std::vector<Case> cases() {
   return {{"one token", batch_of(1, 1)},
-          {"one row", batch_of(1, 7)},
-          {"two rows", batch_of(2, 4)},
-          {"documents", batch_of(2, 8, {0, 0, 0, 0, 4, 4, 6, 6, 0, 1, 1, 1, 1, 1, 1, 1})}};
+          {"two rows", batch_of(2, 3)},
+          {"documents", batch_of(2, 6, {0, 0, 0, 0, 4, 4, 0, 1, 1, 1, 1, 1})}};
 }
 
 TEST(GatedDeltaMixer, FollowsItsFormulas) {
@@ -127,7 +126,9 @@ TEST(GatedDeltaMixer, FollowsItsFormulas) {
 TEST(GatedDeltaMixer, GradientsAreRight) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
-    const GatedDeltaOptions options = small_options();
+    // Norms of nearly nothing bend too much for differences: larger epsilons.
+    GatedDeltaOptions options = small_options();
+    options.norm_epsilon = options.key_norm_epsilon = 0.1;
     const auto op = [&](Tape& tape, const std::vector<Variable>& in) { return run(tape, in, c.batch, options); };
     GradientCheck(op, some_inputs(options, c.batch.tokens(), 11)).run();
   }
@@ -138,7 +139,7 @@ struct Result {
 };
 
 Result run_with_gradient(const std::vector<Tensor>& in, const Tensor& projected, const Tensor& seed, const Batch& batch,
-                      const GatedDeltaOptions& options) {
+                         const GatedDeltaOptions& options) {
   Tape tape;
   std::vector<Variable> inputs = variables(in, true);
   inputs[0] = Variable(projected, true);
@@ -161,7 +162,7 @@ TEST(GatedDeltaMixer, PackedDocumentsHaveTheBitsOfSeparateOnes) {
   for (const int64_t length : lengths) {
     const int64_t end = begin + length;
     const Result alone = run_with_gradient(in, in[0].rows(begin, end).clone(), seed.rows(begin, end).clone(),
-                                        batch_of(1, length), options);
+                                           batch_of(1, length), options);
     EXPECT_EQ(alone.out.to_vector<float>(), packed.out.rows(begin, end).to_vector<float>()) << begin;
     EXPECT_EQ(alone.gradient.to_vector<float>(), packed.gradient.rows(begin, end).to_vector<float>()) << begin;
     begin = end;
@@ -208,11 +209,11 @@ TEST(GatedDeltaMixer, MistakesAreErrors) {
     Tape tape;
     testing::expect_error(Fault::kInternal, parts, [&] { run(tape, variables(wrong), batch, options); });
   };
-  expect({"gated_delta_mixer: ", "[6, 35]", "36]"}, 0, {6, 35}, batch_of(1, 6));
-  expect({"gated_delta_mixer: ", "[6, 36]", "5 tokens"}, 0, {6, 36}, batch_of(1, 5));
-  expect({"gated_delta_mixer: ", "[21, 4]", "22 channels"}, 1, {21, 4}, batch_of(1, 6));
+  expect({"gated_delta_mixer: ", "[6, 23]", "24]"}, 0, {6, 23}, batch_of(1, 6));
+  expect({"gated_delta_mixer: ", "[6, 24]", "5 tokens"}, 0, {6, 24}, batch_of(1, 5));
+  expect({"gated_delta_mixer: ", "[13, 3]", "14 channels"}, 1, {13, 3}, batch_of(1, 6));
   expect({"gated_delta_mixer: A_log", "[3]", "[2]"}, 2, {3}, batch_of(1, 6));
-  expect({"gated_delta_mixer: norm weight", "[10]", "[5]"}, 4, {10}, batch_of(1, 6));
+  expect({"gated_delta_mixer: norm weight", "[6]", "[3]"}, 4, {6}, batch_of(1, 6));
 }
 
 }  // namespace
