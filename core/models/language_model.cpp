@@ -22,6 +22,15 @@ std::unique_ptr<LanguageModel> register_model(const ModelConfig& config, DType d
   return std::make_unique<HybridModel>(complete, dtype);
 }
 
+const char* part_of(const std::string& parameter) {
+  const auto begins = [&](const char* prefix) { return parameter.rfind(prefix, 0) == 0; };
+  for (const char* table : {"embed.", "model.embed_tokens.", "transformer.wte.", "transformer.wpe."}) {
+    if (begins(table)) return "embedding";
+  }
+  if (begins("amor_") || begins("final_norm.")) return "attention blocks";
+  return begins("lm_head.") ? "output matrix" : "backbone";
+}
+
 }  // namespace
 
 std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, uint64_t seed, DType dtype) {
@@ -33,6 +42,18 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, uint64_t se
 
 int64_t count_parameters(const ModelConfig& config) {
   return register_model(config, DType::f32)->parameters().parameter_count();
+}
+
+std::vector<ParameterPart> count_parameter_parts(const ModelConfig& config) {
+  std::vector<ParameterPart> parts;
+  for (const char* name : {"embedding", "backbone", "attention blocks", "output matrix"}) parts.push_back({name, 0});
+  const auto model = register_model(config, DType::f32);
+  for (const Parameter& parameter : model->parameters().parameters()) {
+    const char* name = part_of(parameter.name);
+    for (ParameterPart& part : parts) part.parameters += part.name == name ? parameter.count() : 0;
+  }
+  std::erase_if(parts, [](const ParameterPart& part) { return part.parameters == 0; });
+  return parts;
 }
 
 void LanguageModel::check_row_length(int64_t tokens) const {

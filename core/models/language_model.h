@@ -86,4 +86,11 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, uint64_t se
 /// Number of parameters of the model `config` describes, from shapes alone: no values are allocated.
 int64_t count_parameters(const ModelConfig& config);
 
+struct ParameterPart {
+  std::string name;  ///< "embedding", "backbone", "attention blocks" (what AMOR adds to its backbone), "output matrix"
+  int64_t parameters = 0;
+};
+/// The same by parts of the model, in forward order; parts without parameters are left out.
+std::vector<ParameterPart> count_parameter_parts(const ModelConfig& config);
+
 }  // namespace longhaul

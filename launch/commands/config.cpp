@@ -17,7 +17,8 @@ constexpr const char* kUsage =
     "\n"
     "  (no option)  every key with its resolved value and where it comes from: default, file:line or command line\n"
     "  --ini        the same as a configuration file\n"
-    "  --count      parameters of the model and the memory of its training state (model.vocab_size must be set)\n"
+    "  --count      parameters of the model, by part, and the memory of its training state (model.vocab_size must be "
+    "set)\n"
     "  --keys       every key with its type, default and meaning, as the tables of docs/configuration.md\n"
     "\n"
     "examples:\n"
@@ -35,11 +36,15 @@ void print_count(const ModelConfig& model, int64_t context) {
   if (model.vocab_size == 0) {
     throw user_error("model.vocab_size is 0 (taken from the data); give it: --set model.vocab_size=50257");
   }
-  const ModelConfig exact = resolved(model);
-  fmt::print("parameters              {}\n", count_parameters(exact));
-  fmt::print("f32 weights             {:.1f} MiB\n", static_cast<double>(count_parameters(exact)) * 4 / (1 << 20));
+  const int64_t parameters = count_parameters(model);
+  fmt::print("parameters              {}\n", parameters);
+  for (const ParameterPart& part : count_parameter_parts(model)) {
+    fmt::print("  {:<22}{} ({:.2f} %)\n", part.name, part.parameters,
+               100 * static_cast<double>(part.parameters) / static_cast<double>(parameters));
+  }
+  fmt::print("f32 weights             {:.1f} MiB\n", static_cast<double>(parameters) * 4 / (1 << 20));
   fmt::print("f32 training state      {:.1f} MiB (weights, gradients, two moments)\n",
-             static_cast<double>(count_parameters(exact)) * 16 / (1 << 20));
+             static_cast<double>(parameters) * 16 / (1 << 20));
   fmt::print("context                 {} tokens\n", context);
 }
 

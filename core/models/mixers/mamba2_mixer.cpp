@@ -1,8 +1,9 @@
 #include "core/models/mixers/mamba2_mixer.h"
 
-#include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "core/models/mixers/recurrence.h"
 #include "kernels/causal_convolution.h"
 #include "kernels/gated_norm.h"
 #include "kernels/mamba2_scan.h"
@@ -12,12 +13,6 @@ namespace longhaul {
 namespace {
 
 constexpr kernels::Cpu kCpu{};
-
-/// softplus^-1 of step sizes drawn log-uniformly from [1e-3, 1e-1], none below 1e-4.
-double initial_step_bias(int64_t, double uniform) {
-  const double step = std::max(std::exp(std::log(1e-3) + uniform * (std::log(1e-1) - std::log(1e-3))), 1e-4);
-  return step + std::log(-std::expm1(-step));
-}
 
 ops::Mamba2Options make_options(const ModelConfig& config, int64_t heads) {
   ops::Mamba2Options options;
@@ -30,9 +25,7 @@ ops::Mamba2Options make_options(const ModelConfig& config, int64_t heads) {
 
 ops::Mamba2Parameters make_parameters(ParameterStore& store, const std::string& prefix,
                                       const ops::Mamba2Options& options) {
-  const double bound = 1 / std::sqrt(static_cast<double>(options.convolution_width));
-  const Initialization within{Initialization::Kind::custom, 0,
-                              [bound](int64_t, double uniform) { return bound * (2 * uniform - 1); }};
+  const Initialization within = convolution_initialization(options.convolution_width);
   const Initialization log_of_number{Initialization::Kind::custom, 0,
                                      [](int64_t index, double) { return std::log(static_cast<double>(index + 1)); }};
   const Shape channels{options.convolution_channels()}, heads{options.heads};
@@ -43,24 +36,12 @@ ops::Mamba2Parameters make_parameters(ParameterStore& store, const std::string& 
   parameters.convolution_weight =
       add(".conv1d.weight", {options.convolution_channels(), options.convolution_width}, within);
   parameters.convolution_bias = add(".conv1d.bias", channels, within);
-  parameters.dt_bias = add(".dt_bias", heads, {Initialization::Kind::custom, 0, initial_step_bias});
+  parameters.dt_bias = add(".dt_bias", heads, step_bias_initialization());
   parameters.a_log = add(".A_log", heads, log_of_number);
   parameters.d = add(".D", heads, Initialization::constant(1));
   parameters.norm_weight = add(".norm.weight", {options.inner()}, Initialization::constant(1));
   return parameters;
 }
-
-/// Of a batch of sequences: the inputs before the next token (oldest first) and S of every head.
-struct Mamba2State : MixerState {
-  Mamba2State(int64_t sequences, const ops::Mamba2Options& options, DType dtype)
-      : window(Tensor::zeros({sequences, options.convolution_width - 1, options.convolution_channels()}, dtype)),
-        scan(Tensor::zeros({sequences, options.inner(), options.state_size}, dtype)) {}
-  void clear(int64_t sequence) override {
-    window.rows(sequence, sequence + 1).zero();
-    scan.rows(sequence, sequence + 1).zero();
-  }
-  Tensor window, scan;
-};
 
 /// The parameters in the type of the activations.
 struct Values {
@@ -76,7 +57,7 @@ struct Values {
 
 /// Convolution and recurrence of all new tokens in the order of their sequences: y [rows, inner].
 template <typename T>
-Tensor advance(Mamba2State& state, const Tensor& projected, const DecodeRows& rows, const Values& values,
+Tensor advance(RecurrentState& state, const Tensor& projected, const DecodeRows& rows, const Values& values,
                const ops::Mamba2Options& options) {
   const int64_t count = projected.size(0), stride = options.projected_columns();
   const int64_t channels = options.convolution_channels();
@@ -101,7 +82,7 @@ Tensor advance(Mamba2State& state, const Tensor& projected, const DecodeRows& ro
     const kernels::Mamba2Shape scan{step.count, options.heads, options.head_size, options.state_size, options.groups};
     kernels::mamba2_scan_step<T>(
         kCpu, y.data<T>() + step.begin * options.inner(),
-        state.scan.data<T>() + step.sequence * options.inner() * options.state_size,
+        state.state.data<T>() + step.sequence * options.inner() * options.state_size,
         {row, dt.data<T>() + step.begin * options.heads, values.a_log.data<T>(), values.d.data<T>()}, scan);
   }
   return y;
@@ -132,7 +113,8 @@ std::vector<Variable> Mamba2Heads::parameters() const {
 }
 
 std::unique_ptr<MixerState> Mamba2Heads::make_state(int64_t sequences, int64_t) const {
-  return std::make_unique<Mamba2State>(sequences, options_, activation_);
+  return std::make_unique<RecurrentState>(sequences, options_.convolution_width, options_.convolution_channels(),
+                                          options_.inner() * options_.state_size, activation_);
 }
 
 Tensor Mamba2Heads::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {
@@ -143,7 +125,7 @@ Tensor Mamba2Heads::decode(MixerState& state, const Tensor& x, const DecodeRows&
   const Tensor rstd = Tensor::empty({x.size(0)}, activation_);
   dispatch_float("mamba2", activation_, [&](auto type) {
     using T = decltype(type);
-    const Tensor y = advance<T>(dynamic_cast<Mamba2State&>(state), projected, rows, values, options_);
+    const Tensor y = advance<T>(dynamic_cast<RecurrentState&>(state), projected, rows, values, options_);
     kernels::GatedNormShape norm;
     norm.rows = x.size(0);
     norm.size = norm.x_stride = options_.inner();

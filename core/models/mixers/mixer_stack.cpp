@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "core/models/mixers/attention_mixer.h"
+#include "core/models/mixers/fused_mixer.h"
+#include "core/models/mixers/gated_delta_mixer.h"
 #include "core/models/mixers/mamba2_mixer.h"
 #include "core/models/rope_table.h"
 #include "core/ops/activation.h"
@@ -20,12 +22,11 @@ uint32_t dropout_stream(size_t layer, int branch) { return static_cast<uint32_t>
 
 std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const std::string& prefix, int64_t index,
                                   const ModelConfig& config, const Tensor& rope_table, DType dtype) {
+  if (config.family == "fused") return std::make_unique<FusedMixer>(store, prefix, config, dtype, rope_table);
   if (config.family == "serial" && (index + 1) % config.attention_every == 0) {
     return std::make_unique<AttentionMixer>(store, prefix, config, rope_table);
   }
-  if (config.family == "fused" || config.has_recurrence("gdn")) {
-    throw internal_error("{}: no mixer for family {} with {}", prefix, config.family, config.mixer);
-  }
+  if (config.has_recurrence("gdn")) return std::make_unique<GatedDeltaMixer>(store, prefix, config, dtype);
   return std::make_unique<Mamba2Mixer>(store, prefix, config, dtype);
 }
 

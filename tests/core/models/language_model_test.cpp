@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -50,6 +51,31 @@ TEST(LanguageModel, TransformerRegistersItsParametersInForwardOrderAndDecaysMatr
                           "+model.layers.0.mlp.down_proj.weight", "model.norm.weight", "+lm_head.weight"));
 }
 
+TEST(LanguageModel, SerialRegistersMambaAndAttentionLayersAndDecaysMatricesOnly) {
+  ModelConfig config = testing::tiny_config("serial");
+  config.tie_embeddings = false;
+  EXPECT_THAT(
+      listed_parameters(*make_model(config, 0)),
+      ElementsAre("+embed.weight", "layers.0.norm.weight", "+layers.0.mixer.in_proj.weight",
+                  "layers.0.mixer.conv1d.weight", "layers.0.mixer.conv1d.bias", "layers.0.mixer.dt_bias",
+                  "layers.0.mixer.A_log", "layers.0.mixer.D", "layers.0.mixer.norm.weight",
+                  "+layers.0.mixer.out_proj.weight", "layers.0.mlp_norm.weight", "+layers.0.mlp.gate_up_proj.weight",
+                  "+layers.0.mlp.down_proj.weight", "layers.1.norm.weight", "+layers.1.mixer.qkv_proj.weight",
+                  "+layers.1.mixer.o_proj.weight", "layers.1.mlp_norm.weight", "+layers.1.mlp.gate_up_proj.weight",
+                  "+layers.1.mlp.down_proj.weight", "norm_f.weight", "+lm_head.weight"));
+}
+
+TEST(LanguageModel, MixersAloneHaveNoFeedForwardLayers) {
+  ModelConfig config = testing::tiny_config("mamba2");
+  config.feed_forward = false;
+  const auto model = make_model(config, 0);
+  for (const Parameter& parameter : model->parameters().parameters()) {
+    EXPECT_EQ(parameter.name.find("mlp"), std::string::npos) << parameter.name;
+  }
+  for (const LayerFlops& layer : model->flops(9)) EXPECT_NE(layer.layer, "feed-forward");
+  EXPECT_EQ(testing::full_logits(*model, testing::packed_row({testing::some_ids(5, 19)})).size(0), 5);
+}
+
 double deviation(const LanguageModel& model, const std::string& name) {
   const auto values = model.parameters().find(name).variable.value().to_vector<float>();
   const double squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
@@ -69,6 +95,35 @@ TEST(LanguageModel, InitialisationScalesTheResidualProjectionsOfGpt2) {
   EXPECT_EQ(deviation(*model, "transformer.h.3.ln_1.weight"), 1);
 }
 
+TEST(LanguageModel, InitialisationOfMamba2IsThePublishedOne) {
+  ModelConfig config = testing::tiny_config("mamba2");
+  config.d_model = 192;  // 64 heads
+  const auto model = make_model(config, 7);
+  const auto values = [&](const char* name) {
+    return model->parameters().find(std::string("layers.1.mixer.") + name).variable.value().to_vector<float>();
+  };
+  const std::vector<float> a_log = values("A_log"), bias = values("dt_bias");
+  ASSERT_EQ(a_log.size(), 64u);
+  double mean_log_step = 0;
+  for (size_t head = 0; head < 64; ++head) {
+    EXPECT_NEAR(std::exp(a_log[head]), head + 1, 1e-4);
+    const double step = std::log1p(std::exp(static_cast<double>(bias[head])));
+    EXPECT_GE(step, 0.999e-3);
+    EXPECT_LE(step, 1.001e-1);
+    mean_log_step += std::log10(step) / 64;
+  }
+  EXPECT_NEAR(mean_log_step, -2, 0.25);  // uniform in the logarithm from -3 to -1
+  EXPECT_THAT(values("D"), ::testing::Each(1.0f));
+  EXPECT_THAT(values("norm.weight"), ::testing::Each(1.0f));
+  const float bound = 1 / std::sqrt(3.0f);  // three taps
+  for (const char* name : {"conv1d.weight", "conv1d.bias"}) {
+    const std::vector<float> drawn = values(name);
+    EXPECT_LE(*std::max_element(drawn.begin(), drawn.end()), bound);
+    EXPECT_GT(*std::max_element(drawn.begin(), drawn.end()), 0.9f * bound);
+    EXPECT_LT(*std::min_element(drawn.begin(), drawn.end()), -0.9f * bound);
+  }
+}
+
 TEST(LanguageModel, SeedDecidesTheWeights) {
   const auto a = make_model(one_layer("gpt2"), 1), b = make_model(one_layer("gpt2"), 1),
              c = make_model(one_layer("gpt2"), 2);
@@ -77,7 +132,7 @@ TEST(LanguageModel, SeedDecidesTheWeights) {
 }
 
 TEST(LanguageModel, LossIsTheCrossEntropyOfTheLogits) {
-  for (const char* family : {"gpt2", "transformer", "gqa"}) {
+  for (const std::string& family : testing::all_families()) {
     const auto model = make_model(testing::tiny_config(family), 1, DType::f64);
     const Batch batch = testing::packed_row({testing::some_ids(5, 19), testing::some_ids(3, 19, 1)});
     Tape tape(Tape::Mode::off);
@@ -99,7 +154,7 @@ TEST(LanguageModel, LossIsTheCrossEntropyOfTheLogits) {
 }
 
 TEST(LanguageModel, WeightsStoredInBf16ComputeInSinglePrecision) {
-  for (const char* family : {"gpt2", "gqa"}) {
+  for (const std::string& family : testing::all_families()) {
     const auto stored = make_model(testing::tiny_config(family), 1, DType::bf16);
     const auto single = make_model(testing::tiny_config(family), 1, DType::f32);
     for (const Parameter& parameter : single->parameters().parameters()) {
@@ -135,8 +190,26 @@ TEST(LanguageModel, FlopsOfGroupedQueriesAreCountedByHand) {
   EXPECT_EQ(flops[2].per_token, 2 * 2 * 24 * 17 * 3);
 }
 
-TEST(LanguageModel, TooLongRowsAndForeignIdsAreRefused) {
-  const auto model = make_model(testing::tiny_config("transformer"), 0);
+TEST(LanguageModel, FlopsOfSerialAreCountedByHandAndSummedByKind) {
+  const auto flops = make_model(testing::tiny_config("serial"), 0)->flops(9);
+  std::vector<std::string> kinds;
+  for (const LayerFlops& layer : flops) kinds.push_back(layer.layer);
+  ASSERT_THAT(kinds, ElementsAre("mixer input projection", "mixer convolution", "state-space scan",
+                                 "mixer output projection", "attention scores", "feed-forward", "head"));
+  EXPECT_EQ(flops[0].per_token, 2 * 24 * (48 + 58 + 8 + 3 * 24));  // z, x B C, dt of layer 0; q, k, v of layer 1
+  EXPECT_EQ(flops[1].per_token, 2 * 58 * 3);
+  EXPECT_EQ(flops[2].per_token, 5 * 48 * 5);
+  EXPECT_EQ(flops[3].per_token, 2 * 24 * (48 + 24));
+  EXPECT_EQ(flops[4].per_token, 2 * 2 * 24 * 5);
+  EXPECT_EQ(flops[5].per_token, 2 * 2 * 24 * 17 * 3);
+  EXPECT_EQ(flops[6].per_token, 2 * 24 * 19);
+}
+
+class TooLong : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Families, TooLong, ::testing::Values("transformer", "mamba2"));
+
+TEST_P(TooLong, RowsAndForeignIdsAreRefused) {
+  const auto model = make_model(testing::tiny_config(GetParam()), 0);
   const auto complaint = [&](const Batch& batch) -> std::string {
     try {
       testing::full_logits(*model, batch);

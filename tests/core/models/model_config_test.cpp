@@ -96,5 +96,77 @@ TEST(ResolvedModelConfig, NamesTheKeyOfEveryImpossibleValue) {
   EXPECT_THAT(complaint([](auto& c) { c.loss_chunk_bytes = 0; }), HasSubstr("model.loss_chunk_bytes"));
 }
 
+TEST(ResolvedModelConfig, CountsTheHeadsOfGatedDeltaNet) {
+  ModelConfig config;
+  config.family = "gdn";
+  EXPECT_EQ(resolved(config).delta_heads, 9);
+  EXPECT_EQ(resolved(resolved(config)), resolved(config));
+  config.family = "fused";
+  config.mixer = "gdn";
+  EXPECT_EQ(resolved(config).delta_heads, 6);  // 6 x 128 fill 768
+  EXPECT_EQ(resolved(resolved(config)), resolved(config));
+}
+
+TEST(ResolvedModelConfig, NamesTheKeyOfImpossibleRecurrences) {
+  using ::testing::HasSubstr;
+  const auto of = [](const char* family, auto change) {
+    return complaint([&](ModelConfig& config) {
+      config.family = family;
+      change(config);
+    });
+  };
+  EXPECT_THAT(of("serial", [](auto& c) { c.mixer = "lstm"; }), HasSubstr("model.mixer is 'lstm'"));
+  EXPECT_THAT(of("serial", [](auto& c) { c.attention_every = 0; }), HasSubstr("model.attention_every is 0"));
+  EXPECT_THAT(of("mamba2", [](auto& c) { c.expand = 0; }), HasSubstr("model.expand is 0"));
+  EXPECT_THAT(of("mamba2", [](auto& c) { c.state_size = 0; }), HasSubstr("model.state_size is 0"));
+  EXPECT_THAT(of("mamba2", [](auto& c) { c.mixer_head_size = 100; }), HasSubstr("model.mixer_head_size 100"));
+  EXPECT_THAT(of("fused", [](auto& c) { c.mixer_head_size = 1536; }), HasSubstr("model.mixer_head_size 1536"));
+  EXPECT_THAT(of("mamba2", [](auto& c) { c.convolution_width = 9; }), HasSubstr("model.convolution_width is 9"));
+  EXPECT_THAT(of("gdn", [](auto& c) { c.d_model = 700; }), HasSubstr("model.delta_heads is 0"));
+  EXPECT_THAT(of("gdn", [](auto& c) { c.delta_key_size = 0; }), HasSubstr("model.delta_key_size is 0"));
+  EXPECT_THAT(of("fused", [](auto& c) { c.mixer = "gdn", c.delta_heads = 5; }), HasSubstr("delta_heads 5"));
+  EXPECT_THAT(of("serial", [](auto& c) { c.n_head = 7; }), HasSubstr("model.n_head 7"));
+  EXPECT_EQ(of("mamba2", [](auto& c) { c.n_layer = 1, c.d_model = 64, c.n_head = 7; }), "no error");  // no attention
+}
+
+TEST(ResolvedModelConfig, NamesTheKeyOfImpossibleGates) {
+  using ::testing::HasSubstr;
+  const auto of = [](auto change) {
+    return complaint([&](ModelConfig& config) {
+      config.family = "amor";
+      change(config.gate);
+    });
+  };
+  EXPECT_THAT(of([](auto& g) { g.blocks = 0; }), HasSubstr("gate.blocks is 0"));
+  EXPECT_THAT(of([](auto& g) { g.mode = "x"; }), HasSubstr("gate.mode is 'x'; expected one of classic, h"));
+  EXPECT_THAT(of([](auto& g) { g.threshold = "x"; }), HasSubstr("gate.threshold"));
+  EXPECT_THAT(of([](auto& g) { g.update = "x"; }), HasSubstr("gate.update"));
+  EXPECT_THAT(of([](auto& g) { g.attention = "x"; }), HasSubstr("gate.attention"));
+  EXPECT_THAT(of([](auto& g) { g.product = "x"; }), HasSubstr("gate.product"));
+  EXPECT_THAT(of([](auto& g) { g.momentum = 1.5; }), HasSubstr("gate.momentum is 1.5"));
+  EXPECT_THAT(of([](auto& g) { g.initial_mean = -1; }), HasSubstr("gate.initial_mean"));
+  EXPECT_THAT(of([](auto& g) { g.kappa = std::numeric_limits<double>::infinity(); }), HasSubstr("gate.kappa"));
+}
+
+TEST(CountParameters, NamesThePartsOfAModel) {
+  ModelConfig config;
+  config.family = "amor";
+  config.vocab_size = 100;
+  config.d_model = 64;
+  config.n_head = 4;
+  config.n_layer = 1;
+  config.feed_forward = false;
+  config.gate.blocks = 2;
+  const auto parts = count_parameter_parts(config);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].name, "embedding");
+  EXPECT_EQ(parts[0].parameters, 100 * 64);
+  EXPECT_EQ(parts[1].name, "backbone");  // in_proj, convolution, dt_bias, A_log and D, norms, out_proj
+  EXPECT_EQ(parts[1].parameters, 64 * (2 * 128 + 256 + 2) + 384 * 5 + 3 * 2 + 128 + 128 * 64 + 2 * 64);
+  EXPECT_EQ(parts[2].name, "attention blocks");
+  EXPECT_EQ(parts[2].parameters, 2 * (4 * 64 * 64 + 64) + 2 * 64);
+  EXPECT_EQ(count_parameters(config), parts[0].parameters + parts[1].parameters + parts[2].parameters);
+}
+
 }  // namespace
 }  // namespace longhaul

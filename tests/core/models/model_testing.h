@@ -12,7 +12,9 @@
 namespace longhaul::testing {
 
 /// The recurrent families by the names tiny_config knows.
-inline std::vector<std::string> recurrent_families() { return {"mamba2", "serial"}; }
+inline std::vector<std::string> recurrent_families() {
+  return {"mamba2", "gdn", "serial", "serial-gdn", "fused", "fused-gdn"};
+}
 
 /// All families.
 inline std::vector<std::string> all_families() {

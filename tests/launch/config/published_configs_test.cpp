@@ -1,4 +1,5 @@
 // Every file under configs/ loads, and the published models have their published sizes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -25,7 +26,7 @@ TEST(PublishedConfigs, AllOfThemLoadAndDescribeAModel) {
     EXPECT_GT(parameters_of(entry.path().filename().c_str(), 257), 0) << entry.path();
     ++files;
   }
-  EXPECT_GE(files, 8);
+  EXPECT_GE(files, 40);
 }
 
 TEST(PublishedConfigs, HaveTheSizesTheyState) {
@@ -34,6 +35,46 @@ TEST(PublishedConfigs, HaveTheSizesTheyState) {
   EXPECT_EQ(parameters_of("gpt2-774m.ini"), 774'030'080);
   EXPECT_EQ(parameters_of("gpt2-1558m.ini"), 1'557'611'200);
   EXPECT_EQ(parameters_of("transformer-124m.ini"), 123'551'232);
+}
+
+/// Of a part of count_parameter_parts(); 0 where the model has none.
+int64_t part_of(const std::string& name, const char* part) {
+  int64_t found = 0;
+  for (const ParameterPart& entry : count_parameter_parts(load_configuration(kConfigs / name).values.model)) {
+    if (entry.name == part) found = entry.parameters;
+  }
+  return found;
+}
+
+TEST(PublishedConfigs, AmorHasItsPublishedSizesAndAddsLessThanAFewPercentToItsBackbone) {
+  const std::vector<std::pair<std::string, double>> scales = {{"180m", 184e6}, {"440m", 448e6}, {"1.5b", 1.54e9}};
+  for (const auto& [scale, published] : scales) {
+    for (const char* mixer : {"mamba2", "gdn"}) {
+      for (const char* variant : {"k3-classic", "k1-classic", "k3-h"}) {
+        const std::string name = fmt::format("amor-{}-{}-{}.ini", scale, mixer, variant);
+        const double total = static_cast<double>(parameters_of(name.c_str()));
+        const double backbone = static_cast<double>(parameters_of(fmt::format("{}-{}.ini", mixer, scale).c_str()));
+        const double added = static_cast<double>(part_of(name, "attention blocks"));
+        EXPECT_EQ(total, backbone + added) << name;
+        EXPECT_GT(added, 0) << name;
+        EXPECT_LT(added, 0.05 * backbone) << name;
+        const bool three_blocks_on_mamba2 = std::string(mixer) == "mamba2" && variant[1] == '3';
+        if (three_blocks_on_mamba2) EXPECT_NEAR(total, published, 0.005 * published) << name;
+      }
+    }
+  }
+}
+
+TEST(PublishedConfigs, HybridsAreAsLargeAsTheirRecurrentModel) {
+  for (const char* scale : {"180m", "440m", "1.5b"}) {
+    for (const std::string mixer : {"mamba2", "gdn"}) {
+      const double recurrent = static_cast<double>(parameters_of(fmt::format("{}-{}.ini", mixer, scale).c_str()));
+      for (const char* family : {"serial", "fused"}) {
+        const std::string name = fmt::format("{}-{}{}.ini", family, mixer == "gdn" ? "gdn-" : "", scale);
+        EXPECT_NEAR(static_cast<double>(parameters_of(name.c_str())), recurrent, 0.02 * recurrent) << name;
+      }
+    }
+  }
 }
 
 }  // namespace
