@@ -139,18 +139,26 @@ std::vector<int64_t> shuffled(int64_t count, uint64_t seed, uint64_t pass) {
   return order;
 }
 
-}  // namespace
+double mean_square_error(const GateRouter& router, const RouterSamples& samples) {
+  const Tensor predicted = router.predict(samples.inputs);
+  double sum = 0;
+  for (int64_t i = 0; i < predicted.count(); ++i) {
+    const double error = double{predicted.data<float>()[i]} - samples.entropies.data<float>()[i];
+    sum += error * error;
+  }
+  return predicted.count() > 0 ? sum / static_cast<double>(predicted.count()) : 0;
+}
 
-GateRouter fit_router(const RouterSamples& samples, const RouterFitOptions& options) {
+/// The passes of AdamW over `samples`; leaves the router as it was when `judges` saw it err least.
+void refine(const GateRouter& router, const RouterSamples& samples, const RouterSamples& judges,
+            const RouterFitOptions& options) {
   const int64_t tokens = samples.inputs.size(0);
-  if (tokens == 0) throw user_error("the router has no tokens to be fitted to; give a split with tokens");
-  const GateRouter router(samples.inputs.size(1), options.hidden_units);
-  fit_linear_part(router, samples, options.ridge);
-  start_hidden_part(router, options.seed);
   BatchGradient gradient_of(router, options.batch);
   std::vector<float> first(static_cast<size_t>(router.flat().count())), second(first.size());
   const int64_t batches = (tokens + options.batch - 1) / options.batch, updates = options.passes * batches;
   const AdamWOptions adamw{.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0};
+  Tensor best = router.flat().clone();
+  double least = mean_square_error(router, judges);
   std::vector<int64_t> order;
   for (int64_t update = 0; update < updates; ++update) {
     const int64_t pass = update / batches, begin = update % batches * options.batch;
@@ -161,7 +169,27 @@ GateRouter fit_router(const RouterSamples& samples, const RouterFitOptions& opti
     kernels::adamw_update<float>(kCpu, router.flat().data<float>(), first.data(), second.data(),
                                  gradient.flat().data<float>(), router.flat().count(),
                                  adamw_step(adamw, update + 1, rate, 1, WeightDecay::no));
+    if (begin + count < tokens) continue;
+    const double error = mean_square_error(router, judges);
+    if (error >= least) continue;
+    least = error;
+    best = router.flat().clone();
   }
+  router.flat().copy_from(best);
+}
+
+}  // namespace
+
+GateRouter fit_router(const RouterSamples& samples, const RouterFitOptions& options) {
+  const int64_t tokens = samples.inputs.size(0), judges = tokens / 8;
+  if (tokens == 0) throw user_error("the router has no tokens to be fitted to; give a split with tokens");
+  const auto part = [&](int64_t begin, int64_t end) {
+    return RouterSamples{samples.inputs.rows(begin, end), samples.entropies.rows(begin, end)};
+  };
+  const GateRouter router(samples.inputs.size(1), options.hidden_units);
+  fit_linear_part(router, part(0, tokens - judges), options.ridge);
+  start_hidden_part(router, options.seed);
+  if (judges > 0) refine(router, part(0, tokens - judges), part(tokens - judges, tokens), options);
   return router;
 }
 

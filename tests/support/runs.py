@@ -122,7 +122,7 @@ def command_line(arguments, ranks=0):
 
 def run(arguments, ranks=0, timeout=120, **options):
     """The finished process; ranks 0: without mpirun."""
-    return subprocess.run(command_line(arguments, ranks), env=ENVIRONMENT, text=True, capture_output=True,
+    return subprocess.run(command_line(arguments, ranks), env=ENVIRONMENT, text=True, errors="replace", capture_output=True,
                           timeout=timeout, **options)
 
 

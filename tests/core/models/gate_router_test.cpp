@@ -83,6 +83,13 @@ TEST(FitRouter, PassesLearnWhatIsNotLinear) {
   EXPECT_LT(mean_square_error(fitted, held_out), 0.2 * linear);
 }
 
+TEST(FitRouter, PassesThatDoNotHelpAreUndone) {
+  const RouterSamples samples = samples_of(random_inputs(64, 3, 1), [](const float* u) { return 0.5 + 0.1 * u[0]; });
+  const GateRouter start = fit_router(samples, {.passes = 0});
+  const GateRouter wild = fit_router(samples, {.passes = 3, .batch = 8, .learning_rate = 1});
+  EXPECT_EQ(wild.flat().to_vector<float>(), start.flat().to_vector<float>());
+}
+
 TEST(FitRouter, NeedsSamples) {
   EXPECT_THROW(fit_router({Tensor::zeros({0, 3}, DType::f32), Tensor::zeros({0}, DType::f32)}, {}), Error);
 }
