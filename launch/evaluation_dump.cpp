@@ -23,6 +23,18 @@ Batch batch_of(const DumpRow& row, int64_t number) {
   return make_batch(1, length, std::move(ids), std::move(targets), std::move(starts), {number});
 }
 
+/// "entropy.ROW.BLOCK" and "fired.ROW.BLOCK" of every token.
+void append_gates(std::vector<NamedTensor>& tensors, const GateRecord& record, size_t row) {
+  for (size_t i = 0; i < record.blocks.size(); ++i) {
+    const GateRecord::Block& block = record.blocks[i];
+    std::vector<int32_t> fired;
+    for (float entropy : block.entropies.span<float>()) fired.push_back(entropy > block.threshold ? 1 : 0);
+    const std::string place = std::to_string(row) + "." + std::to_string(i);
+    tensors.push_back({"entropy." + place, block.entropies});
+    tensors.push_back({"fired." + place, Tensor::from<int32_t>(block.entropies.shape(), fired)});
+  }
+}
+
 /// Objective summed over the rows, its gradients in `flat`; then scaled to the mean.
 void accumulate_gradients(LanguageModel& model, const std::vector<DumpRow>& rows, int64_t valid_targets) {
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -77,8 +89,10 @@ void write_evaluation_dump(LanguageModel& model, const std::vector<DumpRow>& row
   for (size_t i = 0; i < rows.size(); ++i) {
     const Batch batch = batch_of(rows[i], static_cast<int64_t>(i));
     Tape tape(Tape::Mode::off);
-    ForwardContext context{tape, batch};
+    GateRecord record;
+    ForwardContext context{.tape = tape, .batch = batch, .gates = &record};
     const LossSums loss = model.loss(context);
+    append_gates(tensors, record, i);
     cross_entropy += loss.cross_entropy;
     valid_targets += loss.valid_targets;
     tensors.push_back({"logits." + std::to_string(i), model.logits(model.hidden(context).value())});

@@ -20,8 +20,10 @@ struct DumpRow {
 std::vector<DumpRow> read_dump_rows(const std::filesystem::path& path);
 
 /// Writes "logits.R" [tokens, vocabulary] of every row R, "cross_entropy" f64 [1] (sum over all targets: every next
-/// token within its document) and "valid_targets" i64 [1]. With `gradients` also "gradient.NAME": of the mean
-/// cross-entropy (with the model's smoothing and z-loss) in the names and layouts of the Hugging Face export.
+/// token within its document) and "valid_targets" i64 [1]; of models with entropy gates also "entropy.R.K" f32 and
+/// "fired.R.K" i32 [tokens], the entropy and the decision of block K for every token. With `gradients` also
+/// "gradient.NAME": of the mean cross-entropy (with the model's smoothing and z-loss) in the names and layouts of the
+/// Hugging Face export.
 void write_evaluation_dump(LanguageModel& model, const std::vector<DumpRow>& rows, bool gradients,
                            const std::filesystem::path& path);
 

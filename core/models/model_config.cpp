@@ -155,7 +155,8 @@ ModelConfig resolved(ModelConfig config) {
   check_extents(config);
   check_reals(config);
   if (config.n_kv_head == 0) config.n_kv_head = config.n_head;
-  if (config.norm_epsilon == 0) config.norm_epsilon = gpt2 ? 1e-5 : 1e-6;
+  const bool published_mamba2 = config.family == "mamba2" && !config.feed_forward;  // one epsilon, the mixer's
+  if (config.norm_epsilon == 0) config.norm_epsilon = gpt2 || published_mamba2 ? 1e-5 : 1e-6;
   if (config.d_ff == 0) config.d_ff = gpt2 ? 4 * config.d_model : (8 * config.d_model + 3 * 64 - 1) / (3 * 64) * 64;
   if (config.has_attention()) check_heads(config);
   complete_recurrence(config);

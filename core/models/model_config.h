@@ -36,7 +36,7 @@ struct ModelConfig {
   int64_t d_ff = 0;       ///< 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (others)
   double dropout = 0.0;   ///< on the embedding and both residual branches
   double rope_base = 10000.0;
-  double norm_epsilon = 0.0;  ///< 0: 1e-5 (gpt2), 1e-6 (others)
+  double norm_epsilon = 0.0;  ///< 0: 1e-5 (gpt2, mamba2 without feed_forward), 1e-6 (others)
   double initializer_range = 0.02;
   bool tie_embeddings = true;
   bool feed_forward = true;      ///< every mixer is followed by SwiGLU (recurrent families); false: mixers alone

@@ -113,6 +113,14 @@ void print_report(const Configuration& config, const std::vector<double>& times,
              static_cast<double>(allocator::use(Device{}).peak_bytes) / (1 << 20));
 }
 
+/// Of the last step, by entropy gate: what the times above hold of attention depends on it.
+void print_gates(const std::vector<GateMeasurement>& gates) {
+  if (gates.empty()) return;
+  std::string rates;
+  for (const GateMeasurement& gate : gates) rates += fmt::format(" {:.1f} %", 100 * gate.fire_rate());
+  fmt::print("gates       fired on{} of the tokens\n", rates);
+}
+
 int bench_step(World& world, const Arguments& arguments) {
   Communicator& group = world.group();
   std::optional<Configuration> config;
@@ -124,6 +132,7 @@ int bench_step(World& world, const Arguments& arguments) {
   SpikeGuard guard({});
   std::vector<double> times;
   std::vector<PhaseSeconds> phases;
+  std::vector<GateMeasurement> gates;
   const int64_t steps = arguments.integer("steps", 5, 1);
   for (int64_t step = 1; step <= steps + 1; ++step) {
     const auto batch_of = [&](int64_t slot) {
@@ -136,10 +145,14 @@ int bench_step(World& world, const Arguments& arguments) {
     if (step == 1) continue;  // allocates and touches memory
     times.push_back(watch.seconds());
     phases.push_back(result.seconds);
+    gates = result.gates;
   }
   const std::vector<LayerFlops> layers = engine->model().flops(config->data.context);
   const double peak = measured_peak_flops(group);
-  if (group.is_root()) print_report(*config, times, phases, layers, peak, group.size(), threads);
+  if (group.is_root()) {
+    print_report(*config, times, phases, layers, peak, group.size(), threads);
+    print_gates(gates);
+  }
   return 0;
 }
 

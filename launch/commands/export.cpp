@@ -14,8 +14,9 @@ namespace {
 constexpr const char* kUsage =
     R"help(usage: longhaul export --run DIR | --checkpoint DIR  --out DIR  [--weights raw|ema]
 
-Writes a directory that Hugging Face transformers loads: config.json, model.safetensors (GPT2LMHeadModel for family gpt2,
-LlamaForCausalLM for family transformer) and the tokenizer's files where such files exist.
+Writes config.json, model.safetensors and the tokenizer's files where such files exist. Hugging Face transformers loads
+them as GPT2LMHeadModel (family gpt2), LlamaForCausalLM (transformer) and Mamba2ForCausalLM (mamba2 with feed_forward =
+false); the other recurrent families have the tensor names of the published AMOR code (docs/formats.md).
 
   --run DIR         a run directory: its newest complete checkpoint
   --checkpoint DIR  one checkpoint directory

@@ -6,6 +6,7 @@
 #include "launch/arguments.h"
 #include "launch/exit_codes.h"
 #include "launch/trained_model.h"
+#include "launch/training/training_state.h"
 #include "parallel/checkpoint_directory.h"
 #include "parallel/checkpoint_writer.h"
 
@@ -15,8 +16,9 @@ namespace {
 constexpr const char* kUsage =
     R"help(usage: longhaul import --from DIR  --out DIR
 
-Reads a Hugging Face directory (config.json with model_type gpt2 or llama, model.safetensors or its shards) and writes a
-checkpoint of step 0 under OUT/checkpoints. Dropout rates are not taken over: they are a choice of training.
+Reads a Hugging Face directory (config.json with model_type gpt2, llama, mamba2, or longhaul as `longhaul export` writes
+it; model.safetensors or its shards) and writes a checkpoint of step 0 under OUT/checkpoints. Dropout rates are not taken
+over: they are a choice of training.
 
   --from DIR  Hugging Face model directory
   --out DIR   run directory to make; must be absent or empty
@@ -52,6 +54,11 @@ int run_import(const std::vector<std::string>& words) {
   CheckpointExtras extras;
   extras.config_hash = model.configuration.hash();
   extras.configuration = model.configuration.ini();
+  if (!model.model->gates().empty()) {
+    ControllerState state;
+    state.gates = gate_states(*model.model);
+    extras.controller_state = state.to_json();
+  }
   const std::vector<SaveReport> reports = writer.begin(0, parameter_slices(*model.model), extras);
   fmt::print("imported {} ({} parameters, {} tokenizer) to {}\n", from.string(),
              model.model->parameters().parameter_count(), model.tokenizer ? model.tokenizer->name() : "no",

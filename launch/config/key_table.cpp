@@ -134,7 +134,7 @@ std::vector<ConfigKey> model_keys() {
           "d_ff", 0, "width of the feed-forward layer; 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (others)"),
       number<S, &M::dropout>("dropout", {0, 0.99}, "on the embedding and both residual branches, in training"),
       number<S, &M::rope_base>("rope_base", {1, kMostNumber}, "base of the rotary angles"),
-      number<S, &M::norm_epsilon>("norm_epsilon", {0, 1}, "0: 1e-5 (gpt2), 1e-6 (others)"),
+      number<S, &M::norm_epsilon>("norm_epsilon", {0, 1}, "0: 1e-5 (gpt2, mamba2 without feed_forward), 1e-6 (others)"),
       number<S, &M::initializer_range>("initializer_range", {0, 10}, "standard deviation of the initial weights"),
       boolean<S, &M::tie_embeddings>("tie_embeddings", "the output matrix is the token embedding"),
       boolean<S, &M::feed_forward>("feed_forward", "recurrent families: a SwiGLU layer after every mixer"),

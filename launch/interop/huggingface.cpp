@@ -49,8 +49,11 @@ class TensorDirectory {
     }
   }
 
-  /// The stored name of `name`: files of the base model leave out the leading "transformer." or "model.".
-  std::optional<std::string> stored_name(const std::string& name) const {
+  /// The stored name of `name`: files of the base model leave out the leading "transformer." or "model.", and a file
+  /// may count the norms before blocks 1, 2, ... from 0.
+  std::optional<std::string> stored_name(const std::string& given) const {
+    const bool from_zero = place_.contains(std::string(kPreNorms) + "0.weight");
+    const std::string name = from_zero ? counted_from_zero(given) : given;
     if (place_.contains(name)) return name;
     const std::string base = name.substr(name.find('.') + 1);
     if (base != name && place_.contains(base)) return base;
@@ -65,6 +68,14 @@ class TensorDirectory {
   const fs::path& path() const { return directory_; }
 
  private:
+  static constexpr const char* kPreNorms = "amor_pre_norms.";
+
+  /// amor_pre_norms.N of the AMOR export as amor_pre_norms.N-1; other names as they are.
+  static std::string counted_from_zero(const std::string& name) {
+    if (!name.starts_with(kPreNorms)) return name;
+    const std::string rest = name.substr(std::string(kPreNorms).size());
+    return kPreNorms + std::to_string(std::stoll(rest) - 1) + rest.substr(rest.find('.'));
+  }
   static std::set<std::string> files_of(const fs::path& index) {
     std::set<std::string> files;
     try {
@@ -94,6 +105,13 @@ class TensorDirectory {
   std::map<std::string, size_t> place_;
 };
 
+/// The shape there of rows of ours.
+Shape stored_shape(const Shape& ours, TensorLayout layout) {
+  if (layout == TensorLayout::kTransposed) return {ours[1], ours[0]};
+  if (layout == TensorLayout::kDepthwise) return {ours[0], 1, ours[1]};
+  return ours;
+}
+
 /// Reads one part into its rows of the parameter.
 void load_part(const TensorDirectory& directory, const std::string& stored, const HuggingFacePart& part,
                const Parameter& parameter) {
@@ -103,14 +121,14 @@ void load_part(const TensorDirectory& directory, const std::string& stored, cons
     throw user_error("{}: tensor '{}' holds integers; expected floating-point numbers", directory.path().string(),
                      stored);
   }
-  const Shape expected = part.transposed ? Shape{target.size(1), target.size(0)} : target.shape();
+  const Shape expected = stored_shape(target.shape(), part.layout);
   if (source.shape() != expected) {
     throw user_error("{}: tensor '{}' has shape {}; config.json asks for {}", directory.path().string(), stored,
                      source.shape().text(), expected.text());
   }
   if (source.dtype() == DType::bf16) source = source.to(DType::f32);  // transposed and converted on from there
-  if (part.transposed) source = transpose(source);
-  target.copy_from(source.to(target.dtype()));
+  if (part.layout == TensorLayout::kTransposed) source = transpose(source);
+  target.copy_from(source.view(target.shape()).to(target.dtype()));
 }
 
 /// Values or gradients of all parameters in Hugging Face form.
@@ -120,10 +138,51 @@ std::vector<NamedTensor> translate(const LanguageModel& model, Select select) {
   for (const Parameter& parameter : model.parameters().parameters()) {
     for (const HuggingFacePart& part : huggingface_parts(model.config(), parameter)) {
       const Tensor rows = select(parameter).rows(part.begin, part.end).to(DType::f32);
-      tensors.push_back({part.name, part.transposed ? transpose(rows) : rows});
+      const bool transposed = part.layout == TensorLayout::kTransposed;
+      tensors.push_back({part.name, transposed ? transpose(rows) : rows.view(stored_shape(rows.shape(), part.layout))});
     }
   }
   return tensors;
+}
+
+/// Running median and deviation of entropy gate `block`: names of the published AMOR code.
+std::pair<std::string, std::string> gate_names(size_t block) {
+  const std::string gate = "amor_blocks." + std::to_string(block) + ".gate.";
+  return {gate + "running_threshold", gate + "running_std"};
+}
+
+/// What the published AMOR code keeps besides our parameters: the state of the entropy gates, as scalars, and the
+/// output matrix also when it is the embedding.
+std::vector<NamedTensor> amor_tensors(const LanguageModel& model) {
+  std::vector<NamedTensor> tensors;
+  for (size_t block = 0; block < model.gates().size(); ++block) {
+    const auto [mean, deviation] = gate_names(block);
+    tensors.push_back({mean, Tensor::from<double>({}, {model.gates()[block].state().mean})});
+    tensors.push_back({deviation, Tensor::from<double>({}, {model.gates()[block].state().deviation})});
+  }
+  if (model.config().family == "amor" && model.config().tie_embeddings) {
+    tensors.push_back({"lm_head.weight", model.output_weight().value().to(DType::f32)});
+  }
+  return tensors;
+}
+
+/// The only element of tensor `name`, which leaves `unused`.
+double read_scalar(const TensorDirectory& directory, const std::string& name, std::set<std::string>& unused) {
+  if (unused.erase(name) == 0) throw user_error("{}: tensor '{}' is missing", directory.path().string(), name);
+  const Tensor value = directory.read(name);
+  if (value.count() != 1) {
+    throw user_error("{}: tensor '{}' has shape {}; expected one number", directory.path().string(), name,
+                     value.shape().text());
+  }
+  return value.to(DType::f64).item<double>();
+}
+
+void load_gates(const TensorDirectory& directory, LanguageModel& model, std::set<std::string>& unused) {
+  for (size_t block = 0; block < model.gates().size(); ++block) {
+    const auto [mean, deviation] = gate_names(block);
+    const double median = read_scalar(directory, mean, unused);
+    model.gates()[block].set_state({median, read_scalar(directory, deviation, unused)});
+  }
 }
 
 void check_nothing_left(const TensorDirectory& directory, const std::set<std::string>& unused, bool tied) {
@@ -151,7 +210,9 @@ void export_huggingface(const LanguageModel& model, const fs::path& directory, i
     throw user_error("{}: exists already; name a new or empty directory", directory.string());
   }
   create_directories_durably(directory);
-  write_safetensors(directory / "model.safetensors", huggingface_tensors(model), {{"format", "pt"}});
+  std::vector<NamedTensor> tensors = huggingface_tensors(model);
+  for (NamedTensor& entry : amor_tensors(model)) tensors.push_back(std::move(entry));
+  write_safetensors(directory / "model.safetensors", std::move(tensors), {{"format", "pt"}});
   nlohmann::ordered_json generation = {{"do_sample", true}};
   if (eos_token_id >= 0) generation["eos_token_id"] = eos_token_id;
   write_file_durably(directory / "generation_config.json", generation.dump(2) + "\n");
@@ -172,6 +233,7 @@ std::unique_ptr<LanguageModel> import_huggingface(const fs::path& directory, DTy
       unused.erase(*stored);
     }
   }
+  load_gates(source, *model, unused);
   check_nothing_left(source, unused, config.tie_embeddings);
   return model;
 }

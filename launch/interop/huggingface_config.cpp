@@ -1,8 +1,9 @@
 // config.json of Hugging Face directories, both ways.
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "launch/interop/huggingface.h"
+#include "launch/interop/json_config.h"
+#include "launch/interop/native_config.h"
 
 namespace longhaul {
 namespace {
@@ -46,88 +47,51 @@ Json llama_config(const ModelConfig& config) {
           {"rope_parameters", {{"rope_theta", config.rope_base}, {"rope_type", "default"}}}};
 }
 
-/// Typed access to config.json whose errors name file and key. A null counts as absent, as in transformers.
-class ConfigReader {
- public:
-  ConfigReader(std::filesystem::path path) : path_(std::move(path)) {
-    try {
-      json_ = Json::parse(read_file(path_));
-    } catch (const Json::exception&) {
-      throw user_error("{}: not valid JSON; fetch or write it again", path_.string());
-    }
-    if (!json_.is_object()) throw user_error("{}: expected a JSON object", path_.string());
-  }
+/// The norm inside the mixer; transformers has one epsilon for all norms.
+constexpr double kMamba2Epsilon = 1e-5;
 
-  int64_t integer(const char* key, int64_t fallback) const {
-    const Json* value = find(json_, key);
-    if (!value) return fallback;
-    if (!value->is_number_integer()) throw wrong(key, *value, "an integer");
-    return value->get<int64_t>();
+Json mamba2_config(const ModelConfig& config) {
+  if (config.norm_epsilon != kMamba2Epsilon) {
+    throw user_error(
+        "model.norm_epsilon is {}; Mamba2ForCausalLM has one epsilon for all norms and the mixer's is 1e-05: export of "
+        "family mamba2 without feed-forward layers needs model.norm_epsilon = 1e-05",
+        config.norm_epsilon);
   }
-  double number(const char* key, double fallback) const { return number(json_, key, fallback); }
-  std::string text(const char* key, const std::string& fallback) const {
-    const Json* value = find(json_, key);
-    if (!value) return fallback;
-    if (!value->is_string()) throw wrong(key, *value, "a string");
-    return value->get<std::string>();
-  }
-  bool boolean(const char* key, bool fallback) const {
-    const Json* value = find(json_, key);
-    if (!value) return fallback;
-    if (!value->is_boolean()) throw wrong(key, *value, "true or false");
-    return value->get<bool>();
-  }
+  const int64_t inner = config.expand * config.d_model;
+  return {{"architectures", {"Mamba2ForCausalLM"}},
+          {"model_type", "mamba2"},
+          {"vocab_size", config.vocab_size},
+          {"hidden_size", config.d_model},
+          {"num_hidden_layers", config.n_layer},
+          {"state_size", config.state_size},
+          {"head_dim", config.mixer_head_size},
+          {"num_heads", inner / config.mixer_head_size},
+          {"expand", config.expand},
+          {"conv_kernel", config.convolution_width},
+          {"n_groups", 1},
+          {"use_bias", false},
+          {"use_conv_bias", true},
+          {"hidden_act", "silu"},
+          {"layer_norm_epsilon", config.norm_epsilon},
+          {"residual_in_fp32", true},
+          {"rescale_prenorm_residual", false},
+          {"chunk_size", 256},
+          {"max_position_embeddings", config.context_length},  // ours: transformers has no limit
+          {"pad_token_id", nullptr}};
+}
 
-  /// user_error unless `key` is absent (then the library's default, the supported value, holds) or as supported.
-  void require(const char* key, bool supported) const {
-    if (boolean(key, supported) != supported) throw wrong(key, json_[key], supported ? "true" : "false");
-  }
-  void require(const char* key, const std::vector<std::string>& supported, const std::string& fallback) const {
-    const std::string found = text(key, fallback);
-    for (const std::string& value : supported) {
-      if (found == value) return;
-    }
-    throw wrong(key, json_[key], supported.front());
-  }
+/// time_step_limit: absent or (0, infinity).
+void check_time_step_limit(const JsonConfig& json) {
+  const Json* limit = json.find("time_step_limit");
+  if (!limit) return;
+  const Json tagged = {{"__float__", "Infinity"}};  // how transformers 5 writes it
+  const bool good = limit->is_array() && limit->size() == 2 && (*limit)[0] == 0.0 &&
+                    ((*limit)[1] == "Infinity" || (*limit)[1] == tagged);
+  if (!good) throw json.wrong("time_step_limit", *limit, "[0.0, Infinity]");
+}
 
-  /// Base of the rotary angles, from the old key or from rope_parameters; scaled variants are refused.
-  double rope_base() const {
-    double base = number("rope_theta", 10000.0);
-    for (const char* key : {"rope_parameters", "rope_scaling"}) {
-      const Json* parameters = find(json_, key);
-      if (!parameters) continue;
-      if (!parameters->is_object()) throw wrong(key, *parameters, "an object");
-      for (const char* type : {"rope_type", "type"}) {
-        const Json* value = find(*parameters, type);
-        if (value && *value != "default") throw wrong(key, *value, "rope_type default (no scaling)");
-      }
-      base = number(*parameters, "rope_theta", base);
-    }
-    return base;
-  }
-
-  Error wrong(const char* key, const Json& found, const std::string& expected) const {
-    return user_error("{}: {} is {}; expected {}", path_.string(), key, found.dump(), expected);
-  }
-
- private:
-  static const Json* find(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    return found == object.end() || found->is_null() ? nullptr : &*found;
-  }
-  double number(const Json& object, const char* key, double fallback) const {
-    const Json* value = find(object, key);
-    if (!value) return fallback;
-    if (!value->is_number()) throw wrong(key, *value, "a number");
-    return value->get<double>();
-  }
-
-  std::filesystem::path path_;
-  Json json_;
-};
-
-ModelConfig read_gpt2(const ConfigReader& json) {
-  json.require("activation_function", {"gelu_new", "gelu_pytorch_tanh"}, "gelu_new");
+ModelConfig read_gpt2(const JsonConfig& json) {
+  json.require_text("activation_function", {"gelu_new", "gelu_pytorch_tanh"}, "gelu_new");
   json.require("scale_attn_weights", true);
   json.require("scale_attn_by_inverse_layer_idx", false);
   json.require("add_cross_attention", false);
@@ -144,8 +108,8 @@ ModelConfig read_gpt2(const ConfigReader& json) {
   return config;
 }
 
-ModelConfig read_llama(const ConfigReader& json) {
-  json.require("hidden_act", {"silu"}, "silu");
+ModelConfig read_llama(const JsonConfig& json) {
+  json.require_text("hidden_act", {"silu"}, "silu");
   json.require("attention_bias", false);
   json.require("mlp_bias", false);
   ModelConfig config;
@@ -166,11 +130,57 @@ ModelConfig read_llama(const ConfigReader& json) {
   return config;
 }
 
+ModelConfig read_mamba2(const JsonConfig& json) {
+  json.require_text("hidden_act", {"silu"}, "silu");
+  json.require("use_bias", false);
+  json.require("use_conv_bias", true);
+  json.require_integer("n_groups", 1, 8);
+  json.require_number("layer_norm_epsilon", kMamba2Epsilon, kMamba2Epsilon);
+  check_time_step_limit(json);
+  ModelConfig config;
+  config.family = "mamba2";
+  config.feed_forward = false;
+  config.initializer_range = 0.1;  // the default there
+  config.vocab_size = json.integer("vocab_size", 32768);
+  config.context_length = json.integer("max_position_embeddings", config.context_length);
+  config.d_model = json.integer("hidden_size", 4096);
+  config.n_layer = json.integer("num_hidden_layers", 64);
+  config.state_size = json.integer("state_size", 128);
+  config.mixer_head_size = json.integer("head_dim", 64);
+  config.expand = json.integer("expand", 2);
+  config.convolution_width = json.integer("conv_kernel", 4);
+  config.norm_epsilon = kMamba2Epsilon;
+  config.tie_embeddings = json.boolean("tie_word_embeddings", false);
+  if (config.mixer_head_size > 0) {
+    const int64_t heads = config.expand * config.d_model / config.mixer_head_size;
+    json.require_integer("num_heads", heads, 128);
+  }
+  return config;
+}
+
+/// A kind of config.json: model_type and its two directions.
+struct ConfigKind {
+  const char* model_type;
+  bool (*describes)(const ModelConfig&);
+  Json (*write)(const ModelConfig&);
+  ModelConfig (*read)(const JsonConfig&);
+};
+
+/// The first kind that describes a configuration is the one it is exported as.
+constexpr ConfigKind kKinds[] = {
+    {"gpt2", [](const ModelConfig& config) { return config.family == "gpt2"; }, gpt2_config, read_gpt2},
+    {"llama", [](const ModelConfig& config) { return config.family == "transformer"; }, llama_config, read_llama},
+    {"mamba2", [](const ModelConfig& config) { return config.family == "mamba2" && !config.feed_forward; },
+     mamba2_config, read_mamba2},
+    {kNativeModelType, [](const ModelConfig&) { return true; }, native_config, read_native_config}};
+
 }  // namespace
 
 std::string huggingface_config_text(const ModelConfig& given, int64_t eos_token_id) {
   const ModelConfig config = resolved(given);
-  Json json = config.family == "gpt2" ? gpt2_config(config) : llama_config(config);
+  const auto kind =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const ConfigKind& k) { return k.describes(config); });
+  Json json = kind->write(config);
   json["initializer_range"] = config.initializer_range;
   json["tie_word_embeddings"] = config.tie_embeddings;
   const Json token = eos_token_id >= 0 ? Json(eos_token_id) : Json();
@@ -186,17 +196,15 @@ ModelConfig read_huggingface_config(const std::filesystem::path& directory) {
   if (!std::filesystem::exists(path)) {
     throw user_error("{}: no config.json; expected a Hugging Face model directory", directory.string());
   }
-  const ConfigReader json(path);
+  const JsonConfig json(path);
   const std::string type = json.text("model_type", "");
-  ModelConfig config;
-  if (type == "gpt2") {
-    config = read_gpt2(json);
-  } else if (type == "llama") {
-    config = read_llama(json);
-  } else {
-    throw user_error("{}: model_type is '{}'; expected gpt2 or llama", path.string(), type);
+  const auto kind =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const ConfigKind& k) { return type == k.model_type; });
+  if (kind == std::end(kKinds)) {
+    throw user_error("{}: model_type is '{}'; expected gpt2, llama, mamba2 or longhaul", path.string(), type);
   }
-  config.initializer_range = json.number("initializer_range", 0.02);
+  ModelConfig config = kind->read(json);
+  config.initializer_range = json.number("initializer_range", config.initializer_range);
   try {
     return resolved(config);
   } catch (const Error& error) {

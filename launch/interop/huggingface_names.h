@@ -1,4 +1,5 @@
-// How our parameters map to Hugging Face tensors.
+// How our parameters map to the tensors of other programs: Hugging Face's GPT-2, Llama and Mamba2, and the names of the
+// published AMOR code, which the other recurrent families follow (docs/formats.md has the table).
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,18 @@
 
 namespace longhaul {
 
-/// A run of rows of one of our parameters under its Hugging Face name.
+/// How a run of our rows [rows, columns] is stored there.
+enum class TensorLayout {
+  kSame,
+  kTransposed,  ///< [columns, rows]: Conv1D of GPT-2
+  kDepthwise,   ///< [rows, 1, columns]: depthwise convolutions of torch
+};
+
+/// A run of rows of one of our parameters under its name there.
 struct HuggingFacePart {
   std::string name;
   int64_t begin = 0, end = 0;  ///< rows of our matrix (elements of a vector)
-  bool transposed = false;     ///< stored [in, out] there
+  TensorLayout layout = TensorLayout::kSame;
 };
 
 /// The parts of `parameter`, in row order and covering it. `config` is resolved.
