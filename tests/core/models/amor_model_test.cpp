@@ -120,6 +120,29 @@ TEST_P(Amor, RecomputationKeepsTheGateAndTheBits) {
   EXPECT_EQ(std::memcmp(left.flat.raw(), right.flat.raw(), static_cast<size_t>(left.flat.bytes())), 0);
 }
 
+TEST_P(Amor, PackedDocumentsHaveTheBitsOfSeparateOnes) {
+  const auto model = open_model(config(), DType::f32);
+  const std::vector<std::vector<int32_t>> documents{some_ids(9, 19), some_ids(1, 19, 1), some_ids(14, 19, 2)};
+  const Tensor packed = full_logits(*model, packed_row(documents));
+  int64_t row = 0;
+  for (const auto& document : documents) {
+    const int64_t length = static_cast<int64_t>(document.size());
+    const Tensor alone = full_logits(*model, packed_row({document}));
+    EXPECT_EQ(packed.rows(row, row + length).to_vector<float>(), alone.to_vector<float>()) << "document at " << row;
+    row += length;
+  }
+}
+
+TEST_P(Amor, GradientsOfADocumentDoNotDependOnItsNeighbour) {
+  const auto model = open_model(config(), DType::f32);
+  const auto gradients = [&](int64_t salt) {
+    Batch batch = packed_row({some_ids(9, 19, salt), some_ids(14, 19, 2)});
+    std::fill_n(batch.targets.data<int32_t>(), 9, -1);
+    return loss_and_gradients(*model, batch).flat.to_vector<float>();
+  };
+  EXPECT_EQ(gradients(0), gradients(3));
+}
+
 TEST_P(Amor, SilentBlocksGiveNoGradientToQueriesOutputsAndAlpha) {
   const auto model = make_model(config(), 1, DType::f64);
   testing::perturb(*model);
