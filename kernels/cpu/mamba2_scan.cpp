@@ -169,25 +169,19 @@ void chunk_outputs(const Scan<T>& scan, int64_t index, T* y) {
   }
 }
 
-/// One token of the recurrence: state [heads * head_size, state_size].
+/// One token of the recurrence for one head; state [heads * head_size, state_size].
 template <typename T>
-void step_token(T* y, T* state, const Mamba2Inputs<T>& in, const Mamba2Shape& shape, int64_t token) {
+void step_head(T* y, T* state, const Mamba2Inputs<T>& in, const Mamba2Shape& shape, int64_t token, int64_t head) {
   const T* row = in.xbc + token * shape.xbc_columns();
-  for (int64_t head = 0; head < shape.heads; ++head) {
-    const int64_t group = head * shape.groups / shape.heads;
-    const T* b = row + shape.inner() + group * shape.state_size;
-    const T* c = b + shape.groups * shape.state_size;
-    const T dt = in.dt[token * shape.heads + head];
-    const T decay = static_cast<T>(std::exp(-std::exp(static_cast<double>(in.a_log[head])) * static_cast<double>(dt)));
-    for (int64_t p = head * shape.head_size; p < (head + 1) * shape.head_size; ++p) {
-      T* state_row = state + p * shape.state_size;
-      T sum = 0;
-      for (int64_t n = 0; n < shape.state_size; ++n) {
-        state_row[n] = decay * state_row[n] + dt * row[p] * b[n];
-        sum += state_row[n] * c[n];
-      }
-      y[token * shape.inner() + p] = sum + in.d[head] * row[p];
-    }
+  const T* b = row + shape.inner() + head * shape.groups / shape.heads * shape.state_size;
+  const T* c = b + shape.groups * shape.state_size;
+  const T dt = in.dt[token * shape.heads + head];
+  const T decay = static_cast<T>(std::exp(-std::exp(static_cast<double>(in.a_log[head])) * static_cast<double>(dt)));
+  for (int64_t p = head * shape.head_size; p < (head + 1) * shape.head_size; ++p) {
+    T* state_row = state + p * shape.state_size;
+    const T input = dt * row[p];
+    for (int64_t n = 0; n < shape.state_size; ++n) state_row[n] = decay * state_row[n] + input * b[n];
+    y[token * shape.inner() + p] = static_cast<T>(dot(state_row, c, shape.state_size)) + in.d[head] * row[p];
   }
 }
 
@@ -209,7 +203,7 @@ void mamba2_scan_sequential(Cpu, T* y, T* state, const Mamba2Inputs<T>& in, cons
   for (int64_t index = 0; index < chunk_count; ++index) {
     if (chunks[index].starts_document) std::fill_n(state, shape.inner() * shape.state_size, T(0));
     for (int64_t t = chunks[index].begin; t < chunks[index].begin + chunks[index].length; ++t) {
-      mamba2::step_token(y, state, in, shape, t);
+      for (int64_t head = 0; head < shape.heads; ++head) mamba2::step_head(y, state, in, shape, t, head);
     }
   }
 }
@@ -236,9 +230,11 @@ void mamba2_scan_forward(Cpu, T* y, void* workspace, const Mamba2Inputs<T>& in, 
 
 template <typename T>
 void mamba2_scan_step(Cpu, T* y, T* state, const Mamba2Inputs<T>& in, const Mamba2Shape& shape) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for collapse(2) schedule(static)
   for (int64_t token = 0; token < shape.tokens; ++token) {
-    mamba2::step_token(y, state + token * shape.inner() * shape.state_size, in, shape, token);
+    for (int64_t head = 0; head < shape.heads; ++head) {
+      mamba2::step_head(y, state + token * shape.inner() * shape.state_size, in, shape, token, head);
+    }
   }
 }
 
