@@ -10,6 +10,7 @@
 #include "launch/commands/import.h"
 #include "launch/commands/inspect.h"
 #include "launch/commands/stream.h"
+#include "launch/commands/synth.h"
 #include "launch/commands/tokenize.h"
 #include "launch/commands/train.h"
 #include "launch/commands/verify.h"
@@ -22,6 +23,7 @@ namespace longhaul {
 std::vector<Command> command_list() {
   return {
       tokenize_command(),    //
+      synth_command(),       //
       verify_command(),      //
       inspect_command(),     //
       stream_command(),      //

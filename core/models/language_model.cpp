@@ -74,7 +74,7 @@ LossSums LanguageModel::loss(ForwardContext& context) {
   const ops::LinearCrossEntropyResult result = ops::linear_cross_entropy(
       context.tape, hidden(context), output_weight(), context.batch.targets,
       {.label_smoothing = config_.label_smoothing, .z_loss = config_.z_loss}, config_.loss_chunk_bytes);
-  return {result.objective, result.cross_entropy_sum, result.valid_targets};
+  return {result.objective, result.cross_entropy_sum, result.valid_targets, result.correct};
 }
 
 Tensor LanguageModel::logits(const Tensor& hidden_rows) const {

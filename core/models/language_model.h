@@ -19,6 +19,7 @@ struct LossSums {
   Variable objective;        ///< one element: sum of what is trained (smoothing, z-loss included); differentiable
   double cross_entropy = 0;  ///< sum of unsmoothed cross-entropy
   int64_t valid_targets = 0;
+  int64_t correct = 0;  ///< valid targets the model holds for the most probable token
 };
 
 /// Floating-point operations of one layer kind for one token at context length T, forward pass. Backward counts twice.

@@ -40,7 +40,7 @@ struct Problem {
 /// Losses of rows [begin, end) and their gradients: logits, then dlogits in the same buffer, then the two products.
 template <typename T>
 void run_chunk(const Problem& problem, int64_t begin, int64_t end, bool first, const Tensor& logits,
-               double* cross_entropy, double* objective) {
+               double* cross_entropy, double* objective, uint8_t* correct) {
   const int64_t rows = end - begin, width = problem.hidden.size(1), vocabulary = problem.weight.size(0);
   const T* hidden = problem.hidden.data<T>() + begin * width;
   const T* weight = problem.weight.data<T>();
@@ -49,7 +49,8 @@ void run_chunk(const Problem& problem, int64_t begin, int64_t end, bool first, c
                      T(0));
   const bool differentiate = problem.dhidden.defined() || problem.dweight.defined();
   kernels::softmax_cross_entropy<T>(kCpu, cross_entropy + begin, objective + begin, differentiate ? block : nullptr,
-                                    block, problem.targets.data<int32_t>() + begin, rows, vocabulary, problem.options);
+                                    block, problem.targets.data<int32_t>() + begin, rows, vocabulary, problem.options,
+                                    correct + begin);
   if (problem.dhidden.defined()) {
     kernels::matmul<T>(kCpu, problem.dhidden.data<T>() + begin * width, width, {block, vocabulary}, {weight, width},
                        rows, width, vocabulary, T(1), T(0));
@@ -66,6 +67,7 @@ LinearCrossEntropyResult run(const Problem& problem, int64_t chunk_bytes) {
   const int64_t rows = problem.hidden.size(0), vocabulary = problem.weight.size(0);
   const int64_t chunk_rows = cross_entropy_chunk_rows(rows, vocabulary, sizeof(T), chunk_bytes);
   std::vector<double> cross_entropy(static_cast<size_t>(rows), 0.0), objective(static_cast<size_t>(rows), 0.0);
+  std::vector<uint8_t> correct(static_cast<size_t>(rows), 0);
   const Tensor logits = Tensor::empty({std::min(chunk_rows, rows), vocabulary}, dtype_of<T>);
   const int32_t* targets = problem.targets.data<int32_t>();
   bool first = true;
@@ -73,7 +75,7 @@ LinearCrossEntropyResult run(const Problem& problem, int64_t chunk_bytes) {
     const int64_t end = std::min(rows, begin + chunk_rows);
     const bool any_valid = std::any_of(targets + begin, targets + end, [](int32_t target) { return target >= 0; });
     if (any_valid) {
-      run_chunk<T>(problem, begin, end, first, logits, cross_entropy.data(), objective.data());
+      run_chunk<T>(problem, begin, end, first, logits, cross_entropy.data(), objective.data(), correct.data());
       first = false;
     } else if (problem.dhidden.defined()) {
       problem.dhidden.rows(begin, end).zero();
@@ -87,6 +89,7 @@ LinearCrossEntropyResult run(const Problem& problem, int64_t chunk_bytes) {
     result.cross_entropy_sum += cross_entropy[static_cast<size_t>(row)];
     objective_sum += objective[static_cast<size_t>(row)];
     ++result.valid_targets;
+    result.correct += correct[static_cast<size_t>(row)];
   }
   result.objective = Variable(Tensor::from<double>({1}, {objective_sum}));
   return result;

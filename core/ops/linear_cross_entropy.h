@@ -10,6 +10,7 @@ struct LinearCrossEntropyResult {
   Variable objective;            ///< f64 [1]: sum over valid targets of what is trained (smoothing and z-loss included)
   double cross_entropy_sum = 0;  ///< sum of the unsmoothed cross-entropy
   int64_t valid_targets = 0;
+  int64_t correct = 0;  ///< valid targets that have the largest logit (of equal ones the first counts)
 };
 
 /// hidden [rows, d], weight [vocabulary, d] (may be bf16 with f32 hidden), targets i32 of `rows` elements, negative =

@@ -11,11 +11,11 @@ namespace {
 
 constexpr int64_t kShownTokens = 24;
 
-/// Ids and text of the first tokens of a shard, on two lines.
+/// Ids, target mask (if there is one) and text of the first tokens of a shard, each on a line.
 std::string beginning_of(const Shard& shard, const Tokenizer& tokenizer) {
   std::vector<int32_t> ids(static_cast<size_t>(std::min(kShownTokens, shard.tokens())));
   shard.read(0, ids);
-  std::string text;
+  std::string text, targets;
   for (const char c : tokenizer.decode(ids)) {
     if (static_cast<unsigned char>(c) >= 0x20) {
       text += c;
@@ -23,7 +23,17 @@ std::string beginning_of(const Shard& shard, const Tokenizer& tokenizer) {
       text += c == '\n' ? "\\n" : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     }
   }
-  return fmt::format("    ids   {}\n    text  {}\n", fmt::join(ids, " "), text);
+  if (shard.has_target_mask()) {
+    std::vector<uint8_t> mask(ids.size());
+    shard.read_target_mask(0, mask);
+    targets = fmt::format("    mask  {}\n", fmt::join(mask, " "));
+  }
+  return fmt::format("    ids   {}\n{}    text  {}\n", fmt::join(ids, " "), targets, text);
+}
+
+/// "all tokens" or how many of the tokens may be targets.
+std::string targets_of(const ShardEntry& entry) {
+  return entry.targets ? fmt::format("{} of {} by the target mask", *entry.targets, entry.tokens) : "all tokens";
 }
 
 std::string describe_tokenizer(const TokenizerRecord& tokenizer) {
@@ -32,17 +42,20 @@ std::string describe_tokenizer(const TokenizerRecord& tokenizer) {
 }
 
 std::string describe_split(Dataset& dataset, const std::string& split, const Tokenizer& tokenizer) {
-  int64_t shards = 0, documents = 0, tokens = 0, bytes = 0;
+  int64_t shards = 0, documents = 0, tokens = 0, bytes = 0, targets = 0, masked = 0;
   for (const ShardEntry& entry : dataset.manifest().shards) {
     if (entry.split != split) continue;
     ++shards;
     documents += entry.documents;
     tokens += entry.tokens;
     bytes += entry.digest.bytes;
+    targets += entry.targets.value_or(entry.tokens);
+    masked += entry.targets.has_value();
   }
   if (shards == 0) return {};
   std::string text =
       fmt::format("{:<14}{} tokens in {} documents, {} shards, {} bytes", split, tokens, documents, shards, bytes);
+  if (masked > 0) text += fmt::format(", {} targets by the target masks of {} shards", targets, masked);
   const int64_t empty = dataset.empty_shards(split);
   text += empty > 0 ? fmt::format(", {} shards without documents are skipped\n", empty) : "\n";
   const std::vector<int64_t> used = dataset.shards_of(split);
@@ -77,8 +90,10 @@ std::string describe_dataset(const fs::path& path) {
     const ShardEntry& entry = manifest.shards[i];
     if (entry.name != path.filename()) continue;
     text = fmt::format(
-               "shard         {}\nsplit         {}\ncontent       {} tokens in {} documents, {} bytes, checksum {}\n",
-               path.string(), entry.split, entry.tokens, entry.documents, entry.digest.bytes, entry.digest.checksum) +
+               "shard         {}\nsplit         {}\ncontent       {} tokens in {} documents, {} bytes, checksum {}\n"
+               "targets       {}\n",
+               path.string(), entry.split, entry.tokens, entry.documents, entry.digest.bytes, entry.digest.checksum,
+               targets_of(entry)) +
            describe_tokenizer(manifest.tokenizer);
     if (entry.documents > 0) text += beginning_of(dataset.shard(static_cast<int64_t>(i)), *tokenizer);
     return text;

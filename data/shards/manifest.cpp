@@ -11,6 +11,8 @@ namespace {
 
 constexpr const char* kFormat = "longhaul-dataset";
 constexpr int64_t kVersion = 1;
+// With target masks: a program that knows none must not train on tokens that are no targets.
+constexpr int64_t kMaskedVersion = 2;
 
 const char* type_name(H5Type type) { return type == H5Type::u8 ? "u8" : type == H5Type::u16 ? "u16" : "u32"; }
 
@@ -25,6 +27,7 @@ H5Type type_from_name(const std::string& name) {
 nlohmann::json content_of(const Manifest& manifest) {
   const TokenizerRecord& tokenizer = manifest.tokenizer;
   nlohmann::json shards = nlohmann::json::array();
+  bool masked = false;
   for (const ShardEntry& shard : manifest.shards) {
     shards.push_back({{"name", shard.name},
                       {"split", shard.split},
@@ -32,9 +35,12 @@ nlohmann::json content_of(const Manifest& manifest) {
                       {"checksum", shard.digest.checksum},
                       {"documents", shard.documents},
                       {"tokens", shard.tokens}});
+    if (!shard.targets) continue;
+    shards.back()["targets"] = *shard.targets;
+    masked = true;
   }
   return {{"format", kFormat},
-          {"version", kVersion},
+          {"version", masked ? kMaskedVersion : kVersion},
           {"tokenizer",
            {{"name", tokenizer.name},
             {"vocab_size", tokenizer.vocab_size},
@@ -61,11 +67,15 @@ ShardEntry shard_from(const nlohmann::json& json) {
   shard.digest = {json.at("bytes").get<int64_t>(), json.at("checksum").get<std::string>()};
   shard.documents = json.at("documents").get<int64_t>();
   shard.tokens = json.at("tokens").get<int64_t>();
+  if (json.contains("targets")) shard.targets = json.at("targets").get<int64_t>();
   if (shard.name.empty() || shard.name.find('/') != std::string::npos) {
     throw user_error("found shard name '{}', expected a plain file name", shard.name);
   }
   if (shard.tokens < 0 || shard.documents < 0 || (shard.tokens == 0) != (shard.documents == 0)) {
     throw user_error("shard {}: found {} documents and {} tokens", shard.name, shard.documents, shard.tokens);
+  }
+  if (shard.targets && (*shard.targets < 0 || *shard.targets > shard.tokens)) {
+    throw user_error("shard {}: found {} targets among {} tokens", shard.name, *shard.targets, shard.tokens);
   }
   return shard;
 }
@@ -119,9 +129,10 @@ Manifest Manifest::from_json(const std::string& text, const std::string& origin)
   if (!json.is_object() || json.value("format", nlohmann::json()) != kFormat) {
     throw user_error("{}: found no dataset manifest, expected one written by `longhaul tokenize`", origin);
   }
-  if (json.value("version", nlohmann::json()) != kVersion) {
-    throw user_error("{}: manifest of version {}, this program reads version {}", origin,
-                     json.value("version", nlohmann::json()).dump(), kVersion);
+  const nlohmann::json version = json.value("version", nlohmann::json());
+  if (version != kVersion && version != kMaskedVersion) {
+    throw user_error("{}: manifest of version {}, this program reads versions {} and {}", origin, version.dump(),
+                     kVersion, kMaskedVersion);
   }
   const nlohmann::json recorded = json.value("checksum", nlohmann::json());
   json.erase("checksum");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct ShardEntry {
   FileDigest digest;
   int64_t documents = 0;
   int64_t tokens = 0;
+  std::optional<int64_t> targets =
+      {};  ///< tokens the shard's mask allows as targets; absent: no mask, every token is one
 };
 
 /// The tokenizer the ids were made with; its serialised form lies beside the shards.

@@ -45,6 +45,25 @@ void check_attributes(const Hdf5File& file, const std::string& shard, const Shar
   require_attribute(shard, "documents + 1", length_of(file, shard, ShardLayout::kOffsets), entry.documents + 1);
 }
 
+void check_target_mask(const Hdf5File& file, const std::string& shard, const ShardEntry& entry) {
+  const bool masked = file.contains(ShardLayout::kTargetMask) || file.has_attribute("/", "targets");
+  if (masked != entry.targets.has_value()) {
+    throw user_error("shard {}: the file has {} target mask, the manifest says {}; the file belongs to another dataset",
+                     shard, masked ? "a" : "no", masked ? "none" : "one");
+  }
+  if (!masked) return;
+  if (!file.contains(ShardLayout::kTargetMask) || !file.has_attribute("/", "targets")) {
+    throw user_error("shard {}: expected both the dataset {} and the attribute 'targets', found one of them", shard,
+                     ShardLayout::kTargetMask);
+  }
+  require_attribute(shard, "targets", file.int_attribute("/", "targets"), *entry.targets);
+  const int64_t length = length_of(file, shard, ShardLayout::kTargetMask);
+  if (file.type(ShardLayout::kTargetMask) != H5Type::u8 || length != entry.tokens) {
+    throw user_error("shard {}: a target mask of {} entries of {} bytes, expected {} of 1 byte, one per token", shard,
+                     length, size_of(file.type(ShardLayout::kTargetMask)), entry.tokens);
+  }
+}
+
 void check_offsets(const std::string& shard, std::span<const int64_t> offsets, int64_t tokens) {
   if (offsets.front() != 0 || offsets.back() != tokens) {
     throw user_error("shard {}: document offsets run from {} to {}, expected 0 to {}", shard, offsets.front(),
@@ -92,8 +111,12 @@ void check_shard_checksum(const fs::path& path, const ShardEntry& entry) {
 }
 
 Shard::Shard(const fs::path& path, const ShardEntry& entry, const TokenizerRecord& tokenizer)
-    : name_(path.string()), vocab_size_(tokenizer.vocab_size), file_(Hdf5File::open_read(path)) {
+    : name_(path.string()),
+      vocab_size_(tokenizer.vocab_size),
+      masked_(entry.targets.has_value()),
+      file_(Hdf5File::open_read(path)) {
   check_attributes(file_, name_, entry, tokenizer);
+  check_target_mask(file_, name_, entry);
   offsets_.resize(static_cast<size_t>(entry.documents) + 1);
   file_.read(ShardLayout::kOffsets, H5Type::i64, offsets_.data());
   check_offsets(name_, offsets_, entry.tokens);
@@ -112,6 +135,20 @@ void Shard::read(int64_t begin, std::span<int32_t> out) const {
                        begin + static_cast<int64_t>(i), ids[i], vocab_size_);
     }
     out[i] = static_cast<int32_t>(ids[i]);
+  }
+}
+
+void Shard::read_target_mask(int64_t begin, std::span<uint8_t> out) const {
+  if (!masked_) {
+    std::fill(out.begin(), out.end(), uint8_t{1});
+    return;
+  }
+  file_.read_range(ShardLayout::kTargetMask, H5Type::u8, begin, static_cast<int64_t>(out.size()), out.data());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i] > 1) {
+      throw user_error("shard {}: the target mask of token {} is {}, expected 0 or 1; make the dataset again", name_,
+                       begin + static_cast<int64_t>(i), out[i]);
+    }
   }
 }
 

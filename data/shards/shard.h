@@ -1,4 +1,4 @@
-// One verified shard file: token ids and where its documents begin.
+// One verified shard file: token ids, where its documents begin and, if it says so, which tokens are targets.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ struct ShardLayout {
   static constexpr int64_t kVersion = 1;
   static constexpr const char* kTokens = "/tokens";
   static constexpr const char* kOffsets = "/document_offsets";
+  static constexpr const char* kTargetMask = "/target_mask";  ///< only in shards with a mask
   static constexpr int64_t kChunkTokens = 16384;
 };
 
@@ -29,7 +30,7 @@ class Shard {
  public:
   /// Opens a file already checked against the manifest. user_error when what it says of itself differs from the
   /// manifest: vocabulary, tokenizer, split, sizes, an integer type too small for the vocabulary, offsets that do not
-  /// rise.
+  /// rise, a target mask that is missing, unlisted or of another length than the tokens.
   Shard(const std::filesystem::path& path, const ShardEntry& entry, const TokenizerRecord& tokenizer);
 
   int64_t tokens() const { return offsets_.back(); }
@@ -38,10 +39,15 @@ class Shard {
   int64_t document_of(int64_t token) const;                      ///< the document that holds this token
   /// Ids [begin, begin + out.size()). user_error naming shard and offset for an id outside the vocabulary.
   void read(int64_t begin, std::span<int32_t> out) const;
+  bool has_target_mask() const { return masked_; }
+  /// 1 for each of these tokens that may be a target, 0 for the others; 1 throughout without a mask. user_error naming
+  /// shard and offset for any other value.
+  void read_target_mask(int64_t begin, std::span<uint8_t> out) const;
 
  private:
   std::string name_;
   int64_t vocab_size_;
+  bool masked_;
   Hdf5File file_;
   std::vector<int64_t> offsets_;
 };

@@ -15,11 +15,14 @@ namespace longhaul {
 
 class ShardWriter {
  public:
-  /// Files DIRECTORY/SPLIT-00000.h5, ...; a shard is closed after the document that fills `shard_tokens`.
-  ShardWriter(std::filesystem::path directory, std::string split, TokenizerRecord tokenizer, int64_t shard_tokens);
+  /// Files DIRECTORY/SPLIT-00000.h5, ...; a shard is closed after the document that fills `shard_tokens`. With
+  /// `masked` its shards carry target masks.
+  ShardWriter(std::filesystem::path directory, std::string split, TokenizerRecord tokenizer, int64_t shard_tokens,
+              bool masked = false);
 
   /// The ids of one document, its end-of-text id included; at least one. user_error for an id outside the vocabulary.
-  void add_document(std::span<const int32_t> ids);
+  /// `target_mask`: per id whether it may be a target; given exactly when the writer is masked.
+  void add_document(std::span<const int32_t> ids, std::span<const uint8_t> target_mask = {});
   /// Closes the last shard and returns all of them, in order.
   std::vector<ShardEntry> finish();
 
@@ -37,9 +40,12 @@ class ShardWriter {
   TokenizerRecord tokenizer_;
   H5Type type_;
   int64_t shard_tokens_;
+  bool masked_;
   std::optional<Hdf5File> file_;
   std::vector<int64_t> offsets_;
-  std::vector<uint32_t> pending_;  // tokens not yet handed to HDF5
+  std::vector<uint32_t> pending_;      // tokens not yet handed to HDF5
+  std::vector<uint8_t> pending_mask_;  // parallel to pending_ when masked
+  int64_t targets_ = 0;                // of the open shard
   std::vector<ShardEntry> shards_;
   int64_t tokens_ = 0, documents_ = 0;
 };

@@ -30,6 +30,26 @@ void verify_ids(const Shard& shard, const std::string& name, int32_t end_of_text
   }
 }
 
+void verify_target_mask(const Shard& shard, const std::string& name, int64_t expected) {
+  std::vector<uint8_t> mask;
+  int64_t targets = 0;
+  for (int64_t begin = 0; begin < shard.tokens(); begin += kReadTokens) {
+    mask.resize(static_cast<size_t>(std::min(kReadTokens, shard.tokens() - begin)));
+    shard.read_target_mask(begin, mask);
+    targets += std::count(mask.begin(), mask.end(), uint8_t{1});
+  }
+  if (targets != expected) {
+    throw user_error("shard {}: its target mask allows {} targets, the manifest says {}; make the dataset again", name,
+                     targets, expected);
+  }
+}
+
+void verify_shard(const fs::path& path, const ShardEntry& entry, const TokenizerRecord& tokenizer) {
+  const Shard shard(path, entry, tokenizer);
+  verify_ids(shard, path.string(), tokenizer.end_of_text);
+  if (entry.targets) verify_target_mask(shard, path.string(), *entry.targets);
+}
+
 void verify_tokenizer(const fs::path& directory, const TokenizerRecord& record) {
   const fs::path path = directory / record.file;
   if (!fs::is_regular_file(path) || digest_file(path) != record.digest) {
@@ -63,8 +83,7 @@ VerificationReport verify_dataset(const fs::path& directory,
     const bool good = check([&] {
       check_shard_file(path, entry);
       check_shard_checksum(path, entry);
-      if (entry.documents > 0)
-        verify_ids(Shard(path, entry, manifest.tokenizer), path.string(), manifest.tokenizer.end_of_text);
+      if (entry.documents > 0) verify_shard(path, entry, manifest.tokenizer);
     });
     if (good) {
       ++report.shards;

@@ -14,9 +14,9 @@ struct VerificationReport {
   std::vector<std::string> problems;  ///< one line per bad file; empty: all is well
 };
 
-/// Sizes, checksums, attributes, offsets, the range of every id, an end-of-text id at the end of every document, and
-/// the tokenizer. A bad file is reported and the others are still looked at. Only a directory that is no dataset
-/// throws.
+/// Sizes, checksums, attributes, offsets, the range of every id, an end-of-text id at the end of every document,
+/// target masks, and the tokenizer. A bad file is reported and the others are still looked at. Only a directory that is
+/// no dataset throws.
 VerificationReport verify_dataset(const std::filesystem::path& directory,
                                   const std::function<void(int64_t done, int64_t total)>& progress = {});
 

@@ -26,13 +26,16 @@ PackedSplit::PackedSplit(const DatasetChoice& choice, const DataConfig& config, 
 void PackedSplit::read_tokens(int64_t begin, int64_t count) {
   tokens_read_.resize(static_cast<size_t>(count));
   opens_document_.assign(static_cast<size_t>(count), 0);
+  is_target_.resize(static_cast<size_t>(count));
   for (int64_t done = 0; done < count;) {
     const auto after = std::upper_bound(shard_begin_.begin(), shard_begin_.end(), begin + done);
     const auto which = static_cast<size_t>(after - shard_begin_.begin() - 1);
     const Shard& shard = dataset_.shard(shards_[which]);
     const int64_t local = begin + done - shard_begin_[which];
     const int64_t length = std::min(count - done, shard.tokens() - local);
-    shard.read(local, std::span(tokens_read_).subspan(static_cast<size_t>(done), static_cast<size_t>(length)));
+    const auto from = static_cast<size_t>(done), read = static_cast<size_t>(length);
+    shard.read(local, std::span(tokens_read_).subspan(from, read));
+    shard.read_target_mask(local, std::span(is_target_).subspan(from, read));
     const auto offsets = shard.offsets();
     for (auto d = static_cast<size_t>(shard.document_of(local)); offsets[d] < local + length; ++d) {
       if (offsets[d] >= local) opens_document_[static_cast<size_t>(done + offsets[d] - local)] = 1;
@@ -51,7 +54,8 @@ void PackedSplit::read_row(int64_t row, const RowBuffers& out) {
   for (int64_t t = 0; t < real; ++t) {
     const auto here = static_cast<size_t>(t);
     if (document_mask_ && opens_document_[here]) start = static_cast<int32_t>(t);
-    const bool has_target = t + 1 < real + one_more && !(document_mask_ && opens_document_[here + 1]);
+    const bool has_target =
+        t + 1 < real + one_more && is_target_[here + 1] != 0 && !(document_mask_ && opens_document_[here + 1]);
     out.ids[t] = tokens_read_[here];
     out.targets[t] = has_target ? tokens_read_[here + 1] : -1;
     out.document_start[t] = start;

@@ -5,7 +5,7 @@
 // and every token is input exactly once per epoch. The last row is filled with end-of-text ids whose targets are -1.
 // The target of a token is the token behind it, across the row's end too. With document masks the end-of-text id
 // belongs to the document it closes: it is a target, has none itself (-1), and the first token of a document is never a
-// target.
+// target. A token whose shard's target mask says 0 is no target (-1 at the token before it).
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ class PackedSplit {
   std::vector<int64_t> shard_begin_;  // first token of each, counted over the split
   int64_t tokens_ = 0, empty_shards_ = 0;
   std::vector<int32_t> tokens_read_;
-  std::vector<uint8_t> opens_document_;  // parallel to tokens_read_
+  std::vector<uint8_t> opens_document_, is_target_;  // parallel to tokens_read_
 };
 
 }  // namespace longhaul

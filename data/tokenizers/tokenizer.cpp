@@ -4,6 +4,7 @@
 #include "data/tokenizers/byte_pair_tokenizer.h"
 #include "data/tokenizers/byte_tokenizer.h"
 #include "data/tokenizers/sentencepiece_tokenizer.h"
+#include "data/tokenizers/word_tokenizer.h"
 #include "kernels/error.h"
 
 namespace longhaul {
@@ -39,10 +40,11 @@ std::unique_ptr<Tokenizer> restore_tokenizer(const std::string& bytes, const std
     if (name == BytePairTokenizer::kName) return std::make_unique<BytePairTokenizer>(BytePairTables::from_bytes(model));
     if (name == SentencePieceTokenizer::kName) return std::make_unique<SentencePieceTokenizer>(model);
     if (name == ByteTokenizer::kName) return std::make_unique<ByteTokenizer>();
+    if (name == WordTokenizer::kName) return std::make_unique<WordTokenizer>(WordTokenizer::from_bytes(model));
   } catch (const Error& error) {
     throw error.within(origin);
   }
-  throw user_error("{}: found a tokenizer of kind '{}', expected gpt2, sentencepiece or bytes", origin, name);
+  throw user_error("{}: found a tokenizer of kind '{}', expected gpt2, sentencepiece, bytes or words", origin, name);
 }
 
 }  // namespace longhaul

@@ -1,4 +1,5 @@
-// Text to token ids and back. Three kinds: GPT-2 byte-level BPE, SentencePiece, raw bytes.
+// Text to token ids and back. Four kinds: GPT-2 byte-level BPE, SentencePiece, raw bytes, a fixed list of
+// words.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace longhaul {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::string name() const = 0;     ///< "gpt2", "sentencepiece", "bytes"
+  virtual std::string name() const = 0;     ///< "gpt2", "sentencepiece", "bytes", "words"
   virtual int64_t vocab_size() const = 0;   ///< every id is in [0, vocab_size)
   virtual int32_t end_of_text() const = 0;  ///< the id that closes a document; never made by encode()
   virtual void encode(std::string_view text, std::vector<int32_t>& ids) = 0;  ///< appends the ids of UTF-8 text

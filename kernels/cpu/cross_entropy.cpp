@@ -62,6 +62,7 @@ double row_mean(const T* x, int64_t count) {
 
 struct RowLoss {
   double cross_entropy = 0, objective = 0;
+  bool correct = false;
 };
 
 template <typename T>
@@ -69,9 +70,12 @@ RowLoss row_loss(T* dlogits, const T* logits, int64_t target, int64_t vocabulary
   const double smoothing = options.label_smoothing, target_logit = logits[target];
   const double mean_logit = smoothing > 0 ? row_mean(logits, vocabulary) : 0;
   const T largest = row_max(logits, vocabulary);
+  // Before dlogits may overwrite the logits. Only a row that is right at first sight is searched for an equal before.
+  const bool correct = logits[target] == largest && std::find(logits, logits + target, largest) == logits + target;
   const double sum = sum_of_exp(dlogits, logits, largest, vocabulary);
   const double log_z = static_cast<double>(largest) + std::log(sum);
   RowLoss loss;
+  loss.correct = correct;
   loss.cross_entropy = loss.objective = log_z - target_logit;
   if (smoothing > 0) loss.objective = (1 - smoothing) * loss.cross_entropy + smoothing * (log_z - mean_logit);
   if (options.z_loss > 0) loss.objective += options.z_loss * log_z * log_z;
@@ -91,7 +95,8 @@ RowLoss row_loss(T* dlogits, const T* logits, int64_t target, int64_t vocabulary
 
 template <typename T>
 void softmax_cross_entropy(Cpu, double* cross_entropy, double* objective, T* dlogits, const T* logits,
-                           const int32_t* targets, int64_t rows, int64_t vocabulary, CrossEntropyOptions options) {
+                           const int32_t* targets, int64_t rows, int64_t vocabulary, CrossEntropyOptions options,
+                           uint8_t* correct) {
   parallel_ranges(rows, 1, rows * vocabulary, [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       T* const gradient = dlogits == nullptr ? nullptr : dlogits + row * vocabulary;
@@ -102,13 +107,14 @@ void softmax_cross_entropy(Cpu, double* cross_entropy, double* objective, T* dlo
         std::fill(gradient, gradient + vocabulary, T(0));
       if (cross_entropy != nullptr) cross_entropy[row] = loss.cross_entropy;
       if (objective != nullptr) objective[row] = loss.objective;
+      if (correct != nullptr) correct[row] = loss.correct;
     }
   });
 }
 
 template void softmax_cross_entropy(Cpu, double*, double*, float*, const float*, const int32_t*, int64_t, int64_t,
-                                    CrossEntropyOptions);
+                                    CrossEntropyOptions, uint8_t*);
 template void softmax_cross_entropy(Cpu, double*, double*, double*, const double*, const int32_t*, int64_t, int64_t,
-                                    CrossEntropyOptions);
+                                    CrossEntropyOptions, uint8_t*);
 
 }  // namespace longhaul::kernels

@@ -25,7 +25,7 @@ constexpr const char* kUsage =
     "  MODEL is one of  --run DIR (newest checkpoint)   --checkpoint DIR   --hf DIR (Hugging Face)\n"
     "  --weights raw|ema   which weights of the run (default raw)\n"
     "  --router            decide entropy gates by the routers of `longhaul fit-router` instead of exactly\n"
-    "  --data DIR          dataset made by `longhaul tokenize` (default: the datasets of the run)\n"
+    "  --data DIR          dataset made by `longhaul tokenize` or `synth` (default: the datasets of the run)\n"
     "  --split NAME        train, valid (default) or test\n"
     "  --rows N            rows scored at a time (default 1); the result does not depend on it\n"
     "  --max-tokens N      read at most about N tokens (default: all)\n"
@@ -37,7 +37,9 @@ constexpr const char* kUsage =
     "                      also 'gradient.NAME' of the mean cross-entropy, in the names and layouts of `longhaul "
     "export`\n"
     "\n"
-    "prints the mean cross-entropy in nats per token and the perplexity, every target counted once\n"
+    "prints the mean cross-entropy in nats per token, the perplexity and the accuracy (the share of targets that are "
+    "the\n"
+    "most probable token), every target counted once; data with target masks counts only what they allow\n"
     "\n"
     "examples:\n"
     "  longhaul eval --run runs/tiny --split valid\n"
@@ -108,8 +110,8 @@ int score_split(World& world, const Arguments& arguments) {
   if (world.group().is_root()) {
     fmt::print("model {} (step {}), split {}: {} rows of {} tokens\n", trained.origin.string(), trained.step, split,
                score.rows, data.context);
-    fmt::print("CE {:.6f}  perplexity {:.4f}  over {} targets\n", score.mean(), score.perplexity(),
-               score.valid_targets);
+    fmt::print("CE {:.6f}  perplexity {:.4f}  accuracy {:.6f}  over {} targets\n", score.mean(), score.perplexity(),
+               score.accuracy(), score.valid_targets);
   }
   return 0;
 }
@@ -141,7 +143,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 Command eval_command() {
-  return {"eval", "cross-entropy of a model on a split; dumps logits and gradients", kUsage, run};
+  return {"eval", "cross-entropy and accuracy of a model on a split; dumps logits and gradients", kUsage, run};
 }
 
 }  // namespace longhaul

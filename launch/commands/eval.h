@@ -1,4 +1,4 @@
-// `longhaul eval`: cross-entropy of a model on a split, or its logits and gradients for given token ids.
+// `longhaul eval`: cross-entropy and accuracy of a model on a split, or its logits and gradients for given token ids.
 #pragma once
 
 #include "launch/command.h"

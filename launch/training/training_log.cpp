@@ -160,12 +160,15 @@ void TrainingLog::step(int64_t step, double learning_rate, const StepResult& res
 
 void TrainingLog::validation(int64_t step, const std::string& weights, const ValidationScore& score, double seconds) {
   if (!is_root_) return;
-  line(fmt::format("validation after step {}: {} weights: CE {:.6f}  perplexity {:.3f}  over {} targets in {:.1f} s",
-                   step, weights, score.mean(), score.perplexity(), score.valid_targets, seconds));
+  line(fmt::format(
+      "validation after step {}: {} weights: CE {:.6f}  perplexity {:.3f}  accuracy {:.4f}  over {} targets "
+      "in {:.1f} s",
+      step, weights, score.mean(), score.perplexity(), score.accuracy(), score.valid_targets, seconds));
   metrics_->write({weights == "raw" ? "validation" : "validation_" + weights,
                    step,
                    {{"cross_entropy", score.mean()},
                     {"perplexity", score.perplexity()},
+                    {"accuracy", score.accuracy()},
                     {"valid_targets", score.valid_targets},
                     {"seconds", seconds}}});
 }

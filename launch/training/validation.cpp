@@ -22,7 +22,7 @@ ValidationScore score_rows(Communicator& group, LanguageModel& model, int64_t ro
                            const std::function<void(int64_t rows_done)>& progress) {
   const int64_t batches = (rows + rows_per_batch - 1) / rows_per_batch;
   std::vector<double> sums(static_cast<size_t>(batches));
-  int64_t valid = 0;
+  int64_t counts[2] = {};  // valid targets, right ones
   agree(group, "validation", [&] {
     for (int64_t index = group.rank(); index < batches; index += group.size()) {
       const int64_t first = index * rows_per_batch;
@@ -31,15 +31,16 @@ ValidationScore score_rows(Communicator& group, LanguageModel& model, int64_t ro
       ForwardContext context{.tape = tape, .batch = batch};
       const LossSums loss = model.loss(context);
       sums[static_cast<size_t>(index)] = loss.cross_entropy;
-      valid += loss.valid_targets;
+      counts[0] += loss.valid_targets;
+      counts[1] += loss.correct;
       progress(std::min(rows, first + rows_per_batch * group.size()));
     }
   });
   group.assemble(sums);
-  group.sum({&valid, 1});
-  if (valid == 0)
+  group.sum(counts);
+  if (counts[0] == 0)
     throw AgreedError(Fault::kUser, "validation: none of the rows has a target; the split is too small", 0);
-  ValidationScore score{0, valid, rows};
+  ValidationScore score{0, counts[0], rows, counts[1]};
   for (const double sum : sums) score.cross_entropy_sum += sum;
   return score;
 }

@@ -1,5 +1,5 @@
-// Mean cross-entropy over a split: sums divided by valid targets, every target counted once, whatever the batch size
-// and the number of ranks.
+// Mean cross-entropy and accuracy over a split: sums divided by valid targets, every target counted once, whatever the
+// batch size and the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,10 @@ struct ValidationScore {
   double cross_entropy_sum = 0;
   int64_t valid_targets = 0;
   int64_t rows = 0;
+  int64_t correct = 0;  ///< targets that were the most probable token
   double mean() const { return cross_entropy_sum / static_cast<double>(valid_targets); }
   double perplexity() const;
+  double accuracy() const { return static_cast<double>(correct) / static_cast<double>(valid_targets); }
 };
 
 /// Rows to score so that about `max_tokens` are read (at least one row); all `rows` when max_tokens is 0.

@@ -1,0 +1,10 @@
+// `longhaul synth`: datasets of synthetic tasks.
+#pragma once
+
+#include "launch/command.h"
+
+namespace longhaul {
+
+Command synth_command();
+
+}  // namespace longhaul
