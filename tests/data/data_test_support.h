@@ -56,17 +56,21 @@ inline std::string user_error_of(const std::function<void()>& action) {
   return {};
 }
 
-/// A dataset of the given documents (ids with their end-of-text), all in `split`, made without reading text.
+/// A dataset of the given documents (ids with their end-of-text), all in `split`, made without reading text;
+/// with a target mask per document when some are given.
 inline Manifest write_dataset(const fs::path& directory, const std::vector<std::vector<int32_t>>& documents,
-                              const Tokenizer& tokenizer, int64_t shard_tokens, const std::string& split = "train") {
+                              const Tokenizer& tokenizer, int64_t shard_tokens, const std::string& split = "train",
+                              const std::vector<std::vector<uint8_t>>& target_masks = {}) {
   fs::create_directories(directory);
   write_file_durably(directory / "tokenizer.bin", serialise_tokenizer(tokenizer));
   Manifest manifest;
   manifest.tokenizer = {tokenizer.name(),        tokenizer.vocab_size(), tokenizer.end_of_text(),
                         tokenizer.fingerprint(), "tokenizer.bin",        digest_file(directory / "tokenizer.bin")};
   manifest.token_type = token_type_for(tokenizer.vocab_size());
-  ShardWriter writer(directory, split, manifest.tokenizer, shard_tokens);
-  for (const auto& document : documents) writer.add_document(document);
+  ShardWriter writer(directory, split, manifest.tokenizer, shard_tokens, !target_masks.empty());
+  for (size_t i = 0; i < documents.size(); ++i) {
+    writer.add_document(documents[i], target_masks.empty() ? std::vector<uint8_t>() : target_masks.at(i));
+  }
   manifest.shards = writer.finish();
   write_file_durably(directory / Manifest::kFileName, manifest.to_json());
   return manifest;

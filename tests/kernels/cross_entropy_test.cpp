@@ -122,6 +122,19 @@ TYPED_TEST(CrossEntropyTest, InPlaceAndOptionalResults) {
   EXPECT_TRUE(same_bits(objective, loss.objective));
 }
 
+TYPED_TEST(CrossEntropyTest, CorrectIsTheFirstOfTheLargestLogits) {
+  const std::vector<TypeParam> logits = {1, 3, 2, 3, 1, 3, 3, 1, 3, 0, 0, 0, 0, 0, 0, 5, 4, 3};
+  const std::vector<int32_t> targets = {1, 0, 2, 0, 1, -1};
+  std::vector<uint8_t> correct(6, 9), in_place_correct(6, 9);
+  softmax_cross_entropy<TypeParam>(Cpu{}, nullptr, nullptr, nullptr, logits.data(), targets.data(), 6, 3, {},
+                                   correct.data());
+  EXPECT_EQ(correct, (std::vector<uint8_t>{1, 1, 0, 1, 0, 0}));
+  auto in_place = logits;  // the gradient overwrites what is compared
+  softmax_cross_entropy<TypeParam>(Cpu{}, nullptr, nullptr, in_place.data(), in_place.data(), targets.data(), 6, 3, {},
+                                   in_place_correct.data());
+  EXPECT_EQ(in_place_correct, correct);
+}
+
 TYPED_TEST(CrossEntropyTest, SameBitsOnAnyThreadsAndInAnyRow) {
   constexpr int64_t kRows = 9, kVocabulary = 4999;
   const auto logits = random_values<TypeParam>(kRows * kVocabulary, 1);

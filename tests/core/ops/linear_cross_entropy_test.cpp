@@ -63,6 +63,22 @@ TEST(LinearCrossEntropy, EqualsTheUnfusedDefinition) {
   }
 }
 
+TEST(LinearCrossEntropy, CountsRightTargetsInEveryChunking) {
+  // The weight is the identity: a row's logits are the row itself.
+  const Tensor hidden = Tensor::from<double>({5, 3}, {2, 1, 0, 0, 1, 2, 0, 1, 0, 1, 0, 0, 0, 0, 7});
+  const Tensor identity = Tensor::from<double>({3, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1});
+  const Tensor targets = targets_of({0, 2, 2, -1, 2});
+  for (const int64_t chunk_bytes : {int64_t{1}, int64_t{2 * 3 * 8}, kAllAtOnce}) {
+    for (const bool training : {false, true}) {
+      Tape tape;
+      const auto found = ops::linear_cross_entropy(tape, Variable(hidden, training), Variable(identity, training),
+                                                   targets, {}, chunk_bytes);
+      EXPECT_EQ(found.correct, 3);
+      EXPECT_EQ(found.valid_targets, 4);
+    }
+  }
+}
+
 TEST(LinearCrossEntropy, GradientsAreRight) {
   const Tensor targets = targets_of({0, 10, -1, 3, 3, -1, 7});
   for (const CrossEntropyOptions options : {CrossEntropyOptions{}, CrossEntropyOptions{0.1, 1e-2}}) {

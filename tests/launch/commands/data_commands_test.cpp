@@ -4,6 +4,7 @@
 
 #include "launch/commands/inspect.h"
 #include "launch/commands/stream.h"
+#include "launch/commands/synth.h"
 #include "launch/commands/tokenize.h"
 #include "launch/commands/verify.h"
 #include "tests/data/data_test_support.h"
@@ -100,6 +101,63 @@ TEST_F(DataCommands, GptAndSentencePieceTakeTheirOwnOptions) {
   EXPECT_NE(refusal({"--tokenizer", "words"}).find("gpt2, sentencepiece or bytes"), std::string::npos);
   EXPECT_NE(refusal({"--tokenizer", "bytes", "--document-separator", "page"}).find("blank-lines"), std::string::npos);
   EXPECT_FALSE(fs::exists(set_));
+}
+
+TEST_F(DataCommands, SyntheticRetrievalIsADatasetWithTargetMasks) {
+  const auto make = [&](const std::string& name, Words more) {
+    Words words = {"retrieval", "--out", (directory_ / name).string(), "--documents", "3000", "--seed", "5"};
+    words.insert(words.end(), more.begin(), more.end());
+    return output_of(synth_command(), words);
+  };
+  make("one", {"--workers", "1"});
+  make("three", {"--workers", "3"});
+  for (const char* file : {"manifest.json", "train-00000.h5", "valid-00000.h5", "test-00000.h5", "tokenizer.bin"}) {
+    EXPECT_TRUE(read_file(directory_ / "one" / file) == read_file(directory_ / "three" / file)) << file;
+  }
+  const std::string one = (directory_ / "one").string();
+  EXPECT_NE(output_of(verify_command(), {one}).find("good"), std::string::npos);
+  const std::string description = output_of(inspect_command(), {one});
+  EXPECT_NE(description.find("words, 19 tokens, end of text 18"), std::string::npos) << description;
+  EXPECT_NE(description.find("text   STORE"), std::string::npos) << description;
+
+  make("all", {"--train-targets", "all", "--noise-pattern", "counting", "--pairs", "4"});
+  write_text(directory_ / "run.ini", "[model]\ncontext_length = 256\n[data]\ndatasets = " + one + "\n");
+  for (const auto& [dataset, masked] : {std::pair{"one", true}, std::pair{"all", false}}) {
+    const std::string line =
+        output_of(stream_command(), {"--config", (directory_ / "run.ini").string(), "--set",
+                                     "data.datasets=" + (directory_ / dataset).string(), "--steps", "0:1"});
+    const auto row = nlohmann::json::parse(line.substr(0, line.find('\n')));
+    int64_t shown = 0;
+    for (size_t t = 0; t < 256; ++t) {
+      EXPECT_EQ(row["document_start"][t], 0) << "one document per row";
+      const bool value = t >= 1 && t + 1 < 256 && row["ids"][t - 1] == 17;
+      const bool expected = t + 1 < 256 && (value || !masked);
+      EXPECT_EQ(row["targets"][t], expected ? row["ids"][t + 1] : nlohmann::json(-1)) << t;
+      shown += row["targets"][t] != -1;
+    }
+    EXPECT_GE(shown, masked ? 3 : 255);
+  }
+}
+
+TEST_F(DataCommands, SynthRefusesWhatItCannotMake) {
+  const auto refusal_of = [&](Words more) {
+    Words words = {"retrieval", "--out", set_, "--documents", "10"};
+    words.insert(words.end(), more.begin(), more.end());
+    return user_error_of([&] { synth_command().run(words); });
+  };
+  EXPECT_NE(refusal_of({"--pairs", "2:99"}).find("--pairs 2:99"), std::string::npos);
+  EXPECT_NE(refusal_of({"--queries", "x"}).find("a count like 8 or a range like 2:5"), std::string::npos);
+  EXPECT_NE(refusal_of({"--noise-pattern", "pink"}).find("random or counting"), std::string::npos);
+  EXPECT_NE(refusal_of({"--length", "10"}).find("--length 10"), std::string::npos);
+  EXPECT_FALSE(fs::exists(set_));
+  EXPECT_NE(user_error_of([&] {
+              synth_command().run({"sorting", "--out", set_});
+            }).find("expected retrieval"),
+            std::string::npos);
+  EXPECT_NE(user_error_of([&] {
+              synth_command().run({"retrieval", "--out", set_});
+            }).find("--documents"),
+            std::string::npos);
 }
 
 TEST_F(DataCommands, RefuseWhatTheyCannotRead) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/comm/communicator.h"
 #include "kernels/error.h"
 
@@ -41,7 +43,32 @@ TEST(Validation, IsSumOverTargetsForEveryBatchSize) {
     const ValidationScore score = score_rows(*group, *model, 5, rows_per_batch, rows_of, [](int64_t) {});
     EXPECT_EQ(score.valid_targets, reference.valid_targets);
     EXPECT_NEAR(score.mean(), reference.mean(), 1e-6);
+    EXPECT_EQ(score.correct, reference.correct);
   }
+}
+
+TEST(Validation, AccuracyCountsTheMostProbableTokens) {
+  auto group = make_single_communicator();
+  auto model = make_model(tiny(), 1);
+  // Every target is made what the model holds for most probable; then those at odd places are made the next token.
+  const auto right = [&](int64_t first, int64_t count, bool spoil) {
+    Batch batch = rows_of(first, count);
+    Tape tape(Tape::Mode::off);
+    ForwardContext context{.tape = tape, .batch = batch};
+    const Tensor logits = model->logits(model->hidden(context).value());
+    int32_t* targets = batch.targets.data<int32_t>();
+    for (int64_t i = 0; i < batch.tokens(); ++i) {
+      const float* row = logits.data<float>() + i * 11;
+      const auto best = static_cast<int32_t>(std::max_element(row, row + 11) - row);
+      if (targets[i] >= 0) targets[i] = spoil && i % 2 == 1 ? (best + 1) % 11 : best;
+    }
+    return batch;
+  };
+  const auto all = [&](int64_t first, int64_t count) { return right(first, count, false); };
+  const auto some = [&](int64_t first, int64_t count) { return right(first, count, true); };
+  EXPECT_EQ(score_rows(*group, *model, 5, 2, all, [](int64_t) {}).accuracy(), 1.0);
+  // Valid targets at places 0; 0 1; 0 1 2; 0 1 2 3: four of the ten are at odd ones.
+  EXPECT_EQ(score_rows(*group, *model, 5, 2, some, [](int64_t) {}).accuracy(), 0.6);
 }
 
 TEST(Validation, WithoutATargetIsAnErrorNotNan) {
