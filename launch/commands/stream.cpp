@@ -20,7 +20,9 @@ constexpr const char* kUsage =
     "  Prints the samples of optimizer steps A to B - 1 (counted from 0) as JSON lines, without training: what every "
     "run\n"
     "  of this configuration reads, on any number of ranks. A step is train.slots x train.rows_per_slot samples.\n"
-    "  A line: step, slot, sample (global number), dataset, epoch, row, ids, targets (-1: none), document_start.\n"
+    "  A line: step, slot, sample (global number), dataset, epoch, row, ids, targets (-1: none, or excluded by a "
+    "target mask),\n"
+    "  document_start.\n"
     "\n"
     "example:\n"
     "  longhaul stream --config configs/tiny.ini --steps 0:2 | head -1\n";
