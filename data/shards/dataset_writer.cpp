@@ -32,8 +32,8 @@ DatasetWriter::DatasetWriter(const DatasetWriterOptions& options, const Tokenize
 }
 
 void DatasetWriter::add_document(std::span<const int32_t> ids, std::span<const uint8_t> target_mask) {
-  const auto split = static_cast<size_t>(split_of_document(options_.split_seed, documents_++, options_.shares));
-  writers_[split].add_document(ids, options_.masked[split] ? target_mask : std::span<const uint8_t>());
+  writers_[static_cast<size_t>(next_split())].add_document(ids, target_mask);
+  ++documents_;
 }
 
 int64_t DatasetWriter::tokens() const { return writers_[0].tokens() + writers_[1].tokens() + writers_[2].tokens(); }

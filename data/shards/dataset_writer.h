@@ -39,11 +39,13 @@ class DatasetWriter {
   /// Takes the directory (WriterLock) and stores the tokenizer.
   DatasetWriter(const DatasetWriterOptions& options, const Tokenizer& tokenizer);
 
-  /// The next document, its end-of-text id included. `target_mask` is written when its split is masked.
+  /// The next document, its end-of-text id included, with a target mask exactly when its split is masked.
   void add_document(std::span<const int32_t> ids, std::span<const uint8_t> target_mask = {});
   /// The manifest, written. user_error when a split that was asked for got no document.
   Manifest finish();
 
+  /// Index into kSplitNames of the split that the next document goes to.
+  int64_t next_split() const { return split_of_document(options_.split_seed, documents_, options_.shares); }
   int64_t documents() const { return documents_; }
   int64_t tokens() const;
 

@@ -82,21 +82,25 @@ RetrievalDocument retrieval_document(const RetrievalOptions& options, uint64_t s
     values.push_back(static_cast<int32_t>(draws.below(symbols)));
     document.ids.insert(document.ids.end(), {store, keys[static_cast<size_t>(i)], values.back()});
   }
+  const auto length = static_cast<size_t>(options.length);
+  document.answers.assign(length, 0);
+  document.predictable.assign(length, 0);
   auto symbol = static_cast<int32_t>(noise > 0 ? draws.below(symbols) : 0);
   for (int64_t i = 0; i < noise; ++i) {
+    document.predictable[document.ids.size()] = i > 0 && options.pattern == NoisePattern::kCounting;
     document.ids.push_back(symbol);
     symbol = options.pattern == NoisePattern::kCounting ? (symbol + 1) % symbols
                                                         : static_cast<int32_t>(draws.below(symbols));
   }
-  document.target_mask.assign(static_cast<size_t>(options.length), 0);
   std::iota(asked.begin(), asked.end(), 0);
   for (int64_t i = 0; i < queries; ++i) {
     if (i % pairs == 0) draws.choose(asked, pairs);
     const auto pair = static_cast<size_t>(asked[static_cast<size_t>(i % pairs)]);
-    document.target_mask[document.ids.size() + 2] = 1;
+    document.answers[document.ids.size() + 2] = document.predictable[document.ids.size() + 2] = 1;
     document.ids.insert(document.ids.end(), {query, keys[pair], values[pair]});
   }
-  document.ids.resize(static_cast<size_t>(options.length), end);
+  for (size_t t = document.ids.size() + 1; t < length; ++t) document.predictable[t] = 1;
+  document.ids.resize(length, end);
   return document;
 }
 

@@ -5,8 +5,8 @@
 //
 // Symbols have ids 0 to V - 1, then come STORE (V), QUERY (V + 1) and end of text (V + 2). Keys, values and noise are
 // drawn from the same symbols: only its place tells what a symbol is, so chance is 1 / V. The keys of a document
-// differ; a value is any symbol. Asked for are stored keys, none twice before each was asked once. The target mask
-// allows one token per query: the value behind its key.
+// differ; a value is any symbol. Asked for are stored keys, none twice before each was asked once. Target masks
+// allow the answers alone, one per query, or all that can be predicted.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,9 @@ std::vector<std::string> retrieval_words(int64_t vocabulary);
 
 struct RetrievalDocument {
   std::vector<int32_t> ids;
-  std::vector<uint8_t> target_mask;
+  std::vector<uint8_t> answers;      ///< target mask: the values behind QUERY key
+  std::vector<uint8_t> predictable;  ///< target mask: what follows from the tokens before it: the answers, counting
+                                     ///< noise but its first token, and <end> behind <end>
 };
 
 /// Document `number`, a function of (options, seed, number) alone.

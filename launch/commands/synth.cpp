@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <future>
 #include <thread>
@@ -41,7 +42,9 @@ constexpr const char* kUsage =
     "  --noise-pattern P     random (default), or counting: each noise symbol is one more than that before it (modulo "
     "V),\n"
     "                        so that noise can be predicted\n"
-    "  --train-targets W     values (default), or all: the train split has no mask, every token is a target there\n"
+    "  --train-targets W     of the train split: values (default); predictable: also counting noise but its first "
+    "token\n"
+    "                        and <end> behind <end>; all: no mask. valid and test always ask for the values alone\n"
     "  --split A,B,C         shares of train, valid and test, by document (default 98,1,1); 0: no such split\n"
     "  --shard-tokens N      a shard is closed by the document that fills it (default 67108864)\n"
     "  --workers N           threads (default: cores); any number gives the same bytes\n"
@@ -68,12 +71,19 @@ CountRange range_of(const Arguments& arguments, const std::string& option, Count
   return range;
 }
 
-/// Whether the value is the second of the two allowed ones; the first is the default.
-bool second_of(const Arguments& arguments, const std::string& option, const std::string& first,
-               const std::string& second) {
-  const std::string value = arguments.text(option, first);
-  if (value != first && value != second) throw user_error("--{} {}: expected {} or {}", option, value, first, second);
-  return value == second;
+/// The index of the value among the names, the first of which is the default.
+size_t choice(const Arguments& arguments, const std::string& option, const std::vector<std::string>& names) {
+  const std::string value = arguments.text(option, names.front());
+  const auto found = std::find(names.begin(), names.end(), value);
+  if (found == names.end()) throw user_error("--{} {}: expected {}", option, value, fmt::join(names, " or "));
+  return static_cast<size_t>(found - names.begin());
+}
+
+/// What the train split is trained on.
+enum class TrainTargets : uint8_t { kValues, kPredictable, kAll };
+
+TrainTargets train_targets_of(const Arguments& arguments) {
+  return static_cast<TrainTargets>(choice(arguments, "train-targets", {"values", "predictable", "all"}));
 }
 
 RetrievalOptions task_options(const Arguments& arguments) {
@@ -83,7 +93,7 @@ RetrievalOptions task_options(const Arguments& arguments) {
   task.noise = range_of(arguments, "noise", task.noise);
   task.queries = range_of(arguments, "queries", task.queries);
   task.length = arguments.integer("length", task.length, 1);
-  if (second_of(arguments, "noise-pattern", "random", "counting")) task.pattern = NoisePattern::kCounting;
+  task.pattern = static_cast<NoisePattern>(choice(arguments, "noise-pattern", {"random", "counting"}));
   check_retrieval_options(task);
   return task;
 }
@@ -94,15 +104,15 @@ DatasetWriterOptions writer_options(const Arguments& arguments, const RetrievalO
   options.shares = parse_split_shares(arguments.text("split", "98,1,1"));
   options.split_seed = static_cast<uint64_t>(arguments.integer("seed", 0));
   options.shard_tokens = arguments.integer("shard-tokens", options.shard_tokens, 1);
-  const bool train_on_all = second_of(arguments, "train-targets", "values", "all");
-  options.masked = {!train_on_all, true, true};
+  options.masked = {train_targets_of(arguments) != TrainTargets::kAll, true, true};
   options.notes = fmt::format(
       "synthetic retrieval: {} documents of {} tokens, vocabulary {}, pairs {}:{}, noise {}:{} ({}), queries {}:{}, "
       "seed "
       "{}, train targets {}, split {},{},{}",
       documents, task.length, task.vocabulary, task.pairs.least, task.pairs.most, task.noise.least, task.noise.most,
       task.pattern == NoisePattern::kCounting ? "counting" : "random", task.queries.least, task.queries.most,
-      options.split_seed, train_on_all ? "all" : "values", options.shares[0], options.shares[1], options.shares[2]);
+      options.split_seed, arguments.text("train-targets", "values"), options.shares[0], options.shares[1],
+      options.shares[2]);
   return options;
 }
 
@@ -113,9 +123,20 @@ std::vector<RetrievalDocument> documents_between(const RetrievalOptions& task, u
   return documents;
 }
 
+/// The validation and test splits always ask for the answers alone.
+void write_document(DatasetWriter& writer, const RetrievalDocument& document, TrainTargets train_targets) {
+  if (writer.next_split() != 0 || train_targets == TrainTargets::kValues) {
+    writer.add_document(document.ids, document.answers);
+  } else if (train_targets == TrainTargets::kPredictable) {
+    writer.add_document(document.ids, document.predictable);
+  } else {
+    writer.add_document(document.ids);
+  }
+}
+
 /// Blocks of documents are made side by side and written in their order.
-void write_documents(DatasetWriter& writer, const RetrievalOptions& task, uint64_t seed, int64_t count,
-                     int64_t workers) {
+void write_documents(DatasetWriter& writer, const RetrievalOptions& task, uint64_t seed, int64_t count, int64_t workers,
+                     TrainTargets train_targets) {
   Progress progress("synth", count);
   for (int64_t first = 0; first < count; first += workers * kBlockDocuments) {
     std::vector<std::future<std::vector<RetrievalDocument>>> blocks;
@@ -125,7 +146,7 @@ void write_documents(DatasetWriter& writer, const RetrievalOptions& task, uint64
                                   std::min(last, begin + kBlockDocuments)));
     }
     for (auto& block : blocks) {
-      for (const RetrievalDocument& document : block.get()) writer.add_document(document.ids, document.target_mask);
+      for (const RetrievalDocument& document : block.get()) write_document(writer, document, train_targets);
     }
     progress.show(last);
   }
@@ -149,7 +170,7 @@ int run(const std::vector<std::string>& words) {
   const int64_t workers = arguments.integer("workers", std::max(1u, std::thread::hardware_concurrency()), 1);
   const DatasetWriterOptions options = writer_options(arguments, task, count);
   DatasetWriter writer(options, WordTokenizer(retrieval_words(task.vocabulary)));
-  write_documents(writer, task, seed, count, workers);
+  write_documents(writer, task, seed, count, workers, train_targets_of(arguments));
   const Manifest manifest = writer.finish();
   for (const ShardEntry& entry : manifest.shards) {
     fmt::print("{}  {} documents, {} tokens, {} targets\n", entry.name, entry.documents, entry.tokens,

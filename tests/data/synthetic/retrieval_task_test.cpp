@@ -19,7 +19,7 @@ Parsed parse(const RetrievalDocument& document, const RetrievalOptions& options)
   const auto symbols = static_cast<int32_t>(options.vocabulary);
   const auto& ids = document.ids;
   EXPECT_EQ(static_cast<int64_t>(ids.size()), options.length);
-  EXPECT_EQ(document.target_mask.size(), ids.size());
+  EXPECT_EQ(document.answers.size(), ids.size());
   Parsed parsed;
   size_t t = 0;
   for (; ids.at(t) == symbols; t += 3) {
@@ -35,7 +35,13 @@ Parsed parse(const RetrievalDocument& document, const RetrievalOptions& options)
     targets.insert(t + 2);
   }
   for (; t < ids.size(); ++t) EXPECT_EQ(ids[t], symbols + 2);
-  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(document.target_mask[i], targets.count(i)) << "token " << i;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(document.answers[i], targets.count(i)) << "token " << i;
+    const size_t noise_begin = 3 * parsed.pairs.size(), noise_end = noise_begin + parsed.noise.size();
+    const bool counted = options.pattern == NoisePattern::kCounting && i > noise_begin && i < noise_end;
+    const bool padding = i > 0 && ids[i - 1] == symbols + 2;
+    EXPECT_EQ(document.predictable[i], targets.count(i) > 0 || counted || padding) << "token " << i;
+  }
   return parsed;
 }
 
@@ -77,7 +83,7 @@ TEST(RetrievalTask, AnswersAreSpreadOverTheSymbols) {
   for (int64_t number = 0; number < 2000; ++number) {
     const RetrievalDocument document = retrieval_document(options, 3, number);
     for (size_t t = 0; t < document.ids.size(); ++t) {
-      if (document.target_mask[t] == 0) continue;
+      if (document.answers[t] == 0) continue;
       ++answers[document.ids[t]];
       ++total;
     }
