@@ -29,7 +29,8 @@ if [ -z "$directory" ]; then
 fi
 
 data=$directory/data
-[ -f "$data/manifest.json" ] || "$program" synth retrieval --out "$data" --documents "$documents" --seed 1 @TASK@ >&2
+[ -f "$data/manifest.json" ] || "$program" synth retrieval --out "$data" --documents "$documents" --seed 1 --pairs 10 \
+  --queries 8 --noise 80 --noise-pattern counting --train-targets predictable --length 135 --split 97,1,2 >&2
 for seed in $(seq "$seeds"); do
   for model in $models; do
     run=$directory/$model-$seed
