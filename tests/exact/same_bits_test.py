@@ -98,4 +98,4 @@ def test_of_family(family):
 if __name__ == "__main__":
     runs.main([rank_counts_give_the_same_hash, thread_counts_give_the_same_hash, evaluation_does_not_touch_training,
                engine_settings_do_not_change_bits, interrupted_and_resized_run_ends_the_same, hash_sees_a_difference,
-               gpt2_family_too])
+               gpt2_family_too, *[test_of_family(family) for family in runs.FAMILIES]])
