@@ -58,6 +58,25 @@ TEST_P(Decode, SequencesOfUnequalLengthsDoNotDisturbEachOther) {
   expect_near(second, 2, expected_logits(piece(c, 0, 7)));
 }
 
+// Longer than the chunks of the recurrences' training form, in runs that do not end where chunks do.
+TEST_P(Decode, LongRunsEqualTheFullForwardAtEveryCut) {
+  ModelConfig config = testing::tiny_config(GetParam());
+  config.context_length = 150;
+  config.initializer_range = 0.1;
+  model_ = make_model(config, 1);
+  testing::perturb(*model_);
+  const std::vector<int32_t> ids = some_ids(150, 19);
+  const Tensor full = full_logits(*model_, packed_row({ids}));
+  const auto state = model_->make_decode_state(2, 150);
+  int64_t seen = 0;
+  for (const int64_t end : {70, 71, 72, 129, 150}) {
+    const std::vector<int32_t> piece(ids.begin() + seen, ids.begin() + end);
+    const Tensor logits = model_->decode(*state, {{5}, piece});
+    expect_near(logits, 1, full.rows(end - 1, end).to_vector<float>());
+    seen = end;
+  }
+}
+
 TEST_P(Decode, ClearedSequenceStartsAnew) {
   const std::vector<int32_t> ids = some_ids(6, 19);
   const auto state = model_->make_decode_state(2, 11);
