@@ -46,6 +46,7 @@ template <typename T>
 int64_t gated_delta_rule_workspace(const DeltaRuleShape& shape, int64_t chunk_count, int64_t chunk_size, bool backward,
                                    int threads);
 
+/// internal_error for a key so long that the recurrence would grow without bound (beta |k|^2 > 2).
 template <typename T>
 void gated_delta_rule_forward(Cpu, T* o, void* workspace, const DeltaRuleInputs<T>& in, const DeltaRuleShape& shape,
                               const DocumentChunk* chunks, int64_t chunk_count, int64_t chunk_size);

@@ -89,23 +89,11 @@ struct Targets {
   GradientTarget projected, convolution_weight, convolution_bias, dt_bias, a_log, d, norm_weight;
 };
 
-/// For kernels that write the gradients of several parameters with one accumulate flag: write(scratch) overwrites all
-/// of them, each then reaches its own target.
-template <typename T, typename Write>
-void write_parameters(const std::vector<std::pair<const GradientTarget*, Shape>>& parameters, Write&& write) {
-  std::vector<Tensor> scratch;
-  for (const auto& [target, shape] : parameters) scratch.push_back(Tensor::empty(shape, dtype_of<T>));
-  write(scratch);
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    write_gradient(*parameters[i].first, [&](const Tensor& gradient) { gradient.copy_from(scratch[i]); });
-  }
-}
-
 template <typename T>
 Tensor norm_backward(const Tensor& dout, T* dprojected, const Saved& saved, const Layout& layout,
                      const GradientTarget& weight) {
   const Tensor dy = Tensor::empty(saved.y.shape(), saved.y.dtype());
-  write_parameters<T>({{&weight, saved.norm_weight.shape()}}, [&](const std::vector<Tensor>& out) {
+  write_gradients({weight}, {saved.norm_weight.shape()}, dtype_of<T>, [&](const std::vector<Tensor>& out) {
     kernels::gated_norm_backward<T>(kCpu, dy.data<T>(), dprojected, layout.stride, out[0].data<T>(), false,
                                     dout.data<T>(), saved.y.data<T>(), saved.projected.data<T>(),
                                     saved.norm_weight.data<T>(), saved.rstd.data<T>(), layout.norm);
@@ -120,7 +108,7 @@ std::pair<Tensor, Tensor> scan_backward(const Tensor& dy, const Saved& saved, co
   const Tensor dxbc = Tensor::empty(saved.xbc.shape(), saved.xbc.dtype());
   const Tensor ddt = Tensor::empty(saved.dt.shape(), saved.dt.dtype());
   const Shape heads = saved.a_log.shape();
-  write_parameters<T>({{&targets.a_log, heads}, {&targets.d, heads}}, [&](const std::vector<Tensor>& out) {
+  write_gradients({targets.a_log, targets.d}, {heads, heads}, dtype_of<T>, [&](const std::vector<Tensor>& out) {
     const Tensor workspace = scan_workspace<T>(saved, layout, true);
     kernels::mamba2_scan_backward<T>(kCpu, {dxbc.data<T>(), ddt.data<T>(), out[0].data<T>(), out[1].data<T>(), false},
                                      workspace.raw(), dy.data<T>(), scan_inputs<T>(saved), layout.scan,
@@ -139,21 +127,20 @@ void backward_into(const Tensor& dout, const Tensor& dprojected, const Saved& sa
   const Tensor dy = norm_backward<T>(dout, gradient, saved, layout, targets.norm_weight);
   const auto [dxbc_tensor, ddt_tensor] = scan_backward<T>(dy, saved, layout, targets);
   const T *dxbc = dxbc_tensor.template data<T>(), *ddt = ddt_tensor.template data<T>();
-  write_parameters<T>({{&targets.dt_bias, saved.dt_bias.shape()}}, [&](const std::vector<Tensor>& out) {
+  write_gradients({targets.dt_bias}, {saved.dt_bias.shape()}, dtype_of<T>, [&](const std::vector<Tensor>& out) {
     kernels::softplus_gate_backward<T>(kCpu, gradient + layout.dt, layout.stride, out[0].data<T>(), false, ddt,
                                        projected + layout.dt, layout.stride, saved.dt_bias.data<T>(),
                                        saved.batch.tokens(), saved.options.heads, saved.options.dt_low,
                                        saved.options.dt_high);
   });
-  write_parameters<T>({{&targets.convolution_weight, saved.convolution_weight.shape()},
-                       {&targets.convolution_bias, saved.convolution_bias.shape()}},
-                      [&](const std::vector<Tensor>& out) {
-                        kernels::causal_convolution_backward<T>(
-                            kCpu, gradient + layout.xbc, out[0].data<T>(), out[1].data<T>(), false, dxbc,
-                            projected + layout.xbc, saved.convolution_weight.data<T>(),
-                            saved.convolution_bias.data<T>(), saved.batch.document_start.data<int32_t>(),
-                            layout.convolution);
-                      });
+  write_gradients({targets.convolution_weight, targets.convolution_bias},
+                  {saved.convolution_weight.shape(), saved.convolution_bias.shape()}, dtype_of<T>,
+                  [&](const std::vector<Tensor>& out) {
+                    kernels::causal_convolution_backward<T>(
+                        kCpu, gradient + layout.xbc, out[0].data<T>(), out[1].data<T>(), false, dxbc,
+                        projected + layout.xbc, saved.convolution_weight.data<T>(), saved.convolution_bias.data<T>(),
+                        saved.batch.document_start.data<int32_t>(), layout.convolution);
+                  });
 }
 
 void check(const Variable& projected, const Mamba2Parameters& p, const Batch& batch, const Mamba2Options& o) {

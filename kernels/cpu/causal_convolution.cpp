@@ -9,7 +9,7 @@
 namespace longhaul::kernels {
 namespace {
 
-constexpr int64_t kBlock = 64;  ///< channels handled together: their taps stay in registers and the first cache
+constexpr int64_t kBlock = 256;  ///< channels handled together: their taps stay in registers and the first cache
 constexpr int64_t kMaxWidth = 8;
 
 /// Taps [width][kBlock] and bias of a block of channels; zero beyond the last channel.

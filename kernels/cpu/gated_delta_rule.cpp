@@ -2,26 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/cpu/gated_delta_rule.h"
+#include "kernels/cpu/tile_product.h"
 #include "kernels/cpu/vector_math.h"
+#include "kernels/error.h"
 
 namespace longhaul::kernels {
 namespace delta_rule {
 
 template <typename T>
-int64_t carve(Call<T>& call, void* memory, bool backward, int threads) {
+int64_t carve(Call<T>& call, void* memory, int threads) {
   const DeltaRuleShape& shape = call.shape;
   WorkspaceCarver carver(memory);
   const int64_t n = call.chunk_size, square = n * n, values = n * shape.value_size, keys = n * shape.key_size;
-  // HeadChunk: 3 squares, 2 values. Forward: state, u, weighted, mixing. Backward: see HeadGradient.
-  call.thread_elements = 3 * square + 2 * values + 2 * call.state_elements() + 4 * values + 3 * square + keys;
+  const int64_t tokens = call.backward ? shape.tokens : n, states = call.backward ? call.chunk_count : 0;
+  // As HeadChunk hands it out.
+  call.thread_elements =
+      (2 + states) * call.state_elements() + 2 * tokens * shape.value_size + 4 * square + 2 * values + 2 * keys;
+  if (call.backward) call.thread_elements += 3 * values + 2 * keys + 2 * square;
   call.thread_scratch = carver.template take<T>(call.thread_elements * threads);
-  call.thread_sums = carver.template take<double>(2 * n * threads);
-  if (backward) {
-    call.updates = carver.template take<T>(shape.tokens * shape.heads * shape.value_size);
-    call.states = carver.template take<T>(call.chunk_count * shape.heads * call.state_elements());
-  }
+  call.thread_sums = carver.template take<double>(4 * n * threads);
   return carver.bytes();
 }
 
@@ -41,14 +43,25 @@ HeadChunk<T>::HeadChunk(const Call<T>& call, int64_t index, int64_t head)
   v = call.in.v + begin * value_stride + head * value_size;
   log_alpha = call.in.log_alpha + begin * heads + head;
   beta = call.in.beta + begin * heads + head;
+  log_decay = call.thread_sums + omp_get_thread_num() * 4 * call.chunk_size;
+  T* scratch = call.thread_scratch + omp_get_thread_num() * call.thread_elements;
+  const auto take = [&scratch](int64_t count) { return std::exchange(scratch, scratch + count); };
   const int64_t square = call.chunk_size * call.chunk_size, values = call.chunk_size * value_size;
-  log_decay = call.thread_sums + omp_get_thread_num() * 2 * call.chunk_size;
-  decay = call.thread_scratch + omp_get_thread_num() * call.thread_elements;
-  key_products = decay + square;
-  system = key_products + square;
-  residual = system + square;
-  state_keys = residual + values;
-  free_scratch = state_keys + values;
+  state_gradient = take(call.state_elements());
+  running_state = take(call.state_elements());
+  // Backward: one place per token, since all chunks of the head are solved before the first is differentiated.
+  states = take(call.backward ? call.chunk_count * call.state_elements() : 0);
+  u = take(call.backward ? call.shape.tokens * value_size : values) + (call.backward ? begin * value_size : 0);
+  state_keys = take(call.backward ? call.shape.tokens * value_size : values) + (call.backward ? begin * value_size : 0);
+  decay = take(square);
+  key_products = take(square);
+  system = take(square);
+  mixing = take(square);
+  residual = take(values);
+  weighted = take(values);
+  keys = take(call.chunk_size * key_size);
+  keys_transposed = take(call.chunk_size * key_size);
+  free_scratch = scratch;
 }
 
 template <typename T>
@@ -62,73 +75,170 @@ T HeadChunk<T>::to_end(int64_t j) const {
 
 template <typename T>
 void fill_decays(const HeadChunk<T>& chunk) {
+  constexpr int64_t kWidth = simd::kWidth<T>;
+  const int64_t n = chunk.length;
   double sum = 0;
-  for (int64_t i = 0; i < chunk.length; ++i) {
-    sum += static_cast<double>(chunk.log_alpha[i * chunk.heads]);
-    chunk.log_decay[i] = sum;
-    T* row = chunk.decay + i * chunk.length;
-    for (int64_t j = 0; j <= i; ++j) row[j] = static_cast<T>(sum - chunk.log_decay[j]);
-    exp_in_place(row, i + 1);
-    std::fill(row + i + 1, row + chunk.length, T(0));
+  for (int64_t i = 0; i < n; ++i) chunk.log_decay[i] = sum += static_cast<double>(chunk.log_alpha[i * chunk.heads]);
+  for (int64_t i = 0; i < n; ++i) {
+    T* row = chunk.decay + i * n;
+    const int64_t end = std::min(n, (i + kWidth) / kWidth * kWidth);  // whole vectors; what lies beyond i is replaced
+    for (int64_t j = 0; j < end; ++j) {
+      row[j] = static_cast<T>(std::min(chunk.log_decay[i] - chunk.log_decay[j], 0.0));
+    }
+    exp_in_place(row, end);
+    std::fill(row + i + 1, row + n, T(0));
   }
 }
 
 template <typename T>
-void solve_updates(const HeadChunk<T>& chunk, const T* state, T* u, int64_t u_stride) {
-  const int64_t n = chunk.length, values = chunk.value_size;
+void relate_keys(const HeadChunk<T>& chunk) {
+  const int64_t n = chunk.length;
   fill_decays(chunk);
-  matmul<T>(Cpu{}, chunk.key_products, n, chunk.keys(), chunk.keys(true), n, n, chunk.key_size, T(1), T(0));
-  if (!chunk.first) {
-    matmul<T>(Cpu{}, chunk.state_keys, values, chunk.keys(), {state, chunk.key_size, true}, n, values, chunk.key_size,
-              T(1), T(0));
-  }
+  pack(chunk.keys, chunk.k, chunk.key_stride, n, chunk.key_size);
+  pack_transposed(chunk.keys_transposed, chunk.k, chunk.key_stride, n, chunk.key_size);
+  tile_product<T>({.c = chunk.key_products,
+                   .c_stride = n,
+                   .a = chunk.keys,
+                   .a_row = chunk.key_size,
+                   .a_depth = 1,
+                   .b = chunk.keys_transposed,
+                   .b_stride = n,
+                   .rows = n,
+                   .columns = n,
+                   .depth = chunk.key_size,
+                   .lower_c = true});
+}
+
+template <typename T>
+void fill_system(const HeadChunk<T>& chunk) {
+  const int64_t n = chunk.length, values = chunk.value_size;
   for (int64_t i = 0; i < n; ++i) {
     const T beta = chunk.beta[i * chunk.heads], from_start = chunk.from_start(i);
     T* row = chunk.system + i * n;
-    for (int64_t j = 0; j < i; ++j) row[j] = beta * chunk.decay[i * n + j] * chunk.key_products[i * n + j];
+    for (int64_t j = 0; j < i; ++j) row[j] = -beta * chunk.decay[i * n + j] * chunk.key_products[i * n + j];
     std::fill(row + i, row + n, T(0));
     T* residual = chunk.residual + i * values;
-    T* out = u + i * u_stride;
-    for (int64_t c = 0; c < values; ++c) {
-      const T predicted = chunk.first ? T(0) : from_start * chunk.state_keys[i * values + c];
-      residual[c] = chunk.v[i * chunk.value_stride + c] - predicted;
-      out[c] = beta * residual[c];
+    const T *v = chunk.v + i * chunk.value_stride, *held = chunk.state_keys + i * values;
+    if (chunk.first) {
+      std::copy_n(v, values, residual);
+    } else {
+      for (int64_t c = 0; c < values; ++c) residual[c] = v[c] - from_start * held[c];
     }
-    for (int64_t j = 0; j < i; ++j) {
-      const T factor = row[j];
-      const T* earlier = u + j * u_stride;
-      for (int64_t c = 0; c < values; ++c) out[c] -= factor * earlier[c];
+  }
+}
+
+/// u = beta residual + system u, from the first row on; most of it as products of blocks of rows.
+template <typename T>
+void substitute(const HeadChunk<T>& chunk) {
+  constexpr int64_t kBlock = 16;
+  const int64_t n = chunk.length, values = chunk.value_size;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, n);
+    for (int64_t i = begin; i < end; ++i) {
+      const T beta = chunk.beta[i * chunk.heads];
+      for (int64_t c = 0; c < values; ++c) chunk.u[i * values + c] = beta * chunk.residual[i * values + c];
+    }
+    tile_product<T>({.c = chunk.u + begin * values,
+                     .c_stride = values,
+                     .a = chunk.system + begin * n,
+                     .a_row = n,
+                     .a_depth = 1,
+                     .b = chunk.u,
+                     .b_stride = values,
+                     .rows = end - begin,
+                     .columns = values,
+                     .depth = begin,
+                     .add = true});
+    for (int64_t i = begin; i < end; ++i) {
+      for (int64_t j = begin; j < i; ++j)
+        add_scaled(chunk.u + i * values, chunk.system[i * n + j], chunk.u + j * values, values);
     }
   }
 }
 
 template <typename T>
-void advance_state(const HeadChunk<T>& chunk, T* state, const T* u, int64_t u_stride, T* weighted) {
+void solve_updates(const HeadChunk<T>& chunk, const T* state) {
+  relate_keys(chunk);
+  if (!chunk.first) {
+    matmul<T>(Cpu{}, chunk.state_keys, chunk.value_size, {chunk.keys, chunk.key_size, false},
+              {state, chunk.key_size, true}, chunk.length, chunk.value_size, chunk.key_size, T(1), T(0));
+  }
+  fill_system(chunk);
+  substitute(chunk);
+}
+
+template <typename T>
+void mix_queries(const HeadChunk<T>& chunk) {
+  const int64_t n = chunk.length;
+  tile_product<T>({.c = chunk.mixing,
+                   .c_stride = n,
+                   .a = chunk.q,
+                   .a_row = chunk.key_stride,
+                   .a_depth = 1,
+                   .b = chunk.keys_transposed,
+                   .b_stride = n,
+                   .rows = n,
+                   .columns = n,
+                   .depth = chunk.key_size,
+                   .lower_c = true});
+  for (int64_t i = 0; i < n; ++i) {
+    T* row = chunk.mixing + i * n;
+    for (int64_t j = 0; j <= i; ++j) row[j] *= chunk.decay[i * n + j];
+    std::fill(row + i + 1, row + n, T(0));
+  }
+}
+
+template <typename T>
+void advance_state(const HeadChunk<T>& chunk, T* state) {
   const int64_t n = chunk.length, values = chunk.value_size;
   for (int64_t j = 0; j < n; ++j) {
     const T weight = chunk.to_end(j);
-    for (int64_t c = 0; c < values; ++c) weighted[j * values + c] = weight * u[j * u_stride + c];
+    for (int64_t c = 0; c < values; ++c) chunk.weighted[j * values + c] = weight * chunk.u[j * values + c];
   }
-  matmul<T>(Cpu{}, state, chunk.key_size, {weighted, values, true}, chunk.keys(), values, chunk.key_size, n, T(1),
-            chunk.first ? T(0) : chunk.from_start(n - 1));
+  matmul<T>(Cpu{}, state, chunk.key_size, {chunk.weighted, values, true}, {chunk.keys, chunk.key_size, false}, values,
+            chunk.key_size, n, T(1), chunk.first ? T(0) : chunk.from_start(n - 1));
 }
 
 /// o_i = exp(l_i) S_before q_i + sum_{j <= i} decay_ij (q_i . k_j) u_j.
 template <typename T>
-void chunk_outputs(const HeadChunk<T>& chunk, const T* state, const T* u, T* mixing, T* o) {
+void chunk_outputs(const HeadChunk<T>& chunk, const T* state, T* o) {
   const int64_t n = chunk.length, values = chunk.value_size;
   if (!chunk.first) {
-    matmul<T>(Cpu{}, o, chunk.output_stride, chunk.queries(), {state, chunk.key_size, true}, n, values, chunk.key_size,
-              T(1), T(0));
+    matmul<T>(Cpu{}, o, chunk.output_stride, {chunk.q, chunk.key_stride, false}, {state, chunk.key_size, true}, n,
+              values, chunk.key_size, T(1), T(0));
     for (int64_t i = 0; i < n; ++i) {
       const T from_start = chunk.from_start(i);
       for (int64_t c = 0; c < values; ++c) o[i * chunk.output_stride + c] *= from_start;
     }
   }
-  matmul<T>(Cpu{}, mixing, n, chunk.queries(), chunk.keys(true), n, n, chunk.key_size, T(1), T(0));
-  for (int64_t i = 0; i < n * n; ++i) mixing[i] *= chunk.decay[i];
-  matmul<T>(Cpu{}, o, chunk.output_stride, {mixing, n, false}, {u, values, false}, n, values, n, T(1),
-            chunk.first ? T(0) : T(1));
+  mix_queries(chunk);
+  tile_product<T>({.c = o,
+                   .c_stride = chunk.output_stride,
+                   .a = chunk.mixing,
+                   .a_row = n,
+                   .a_depth = 1,
+                   .b = chunk.u,
+                   .b_stride = values,
+                   .rows = n,
+                   .columns = values,
+                   .depth = n,
+                   .add = !chunk.first,
+                   .a_part = Part::kLower});
+}
+
+/// With beta |k|^2 > 2 the recurrence itself grows without bound, and so does the inverse of the system.
+template <typename T>
+void check_keys(const DeltaRuleInputs<T>& in, const DeltaRuleShape& shape) {
+  for (int64_t t = 0; t < shape.tokens; ++t) {
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      const T* k = in.k + t * shape.key_stride() + h * shape.key_size;
+      const double square = dot(k, k, shape.key_size);
+      if (static_cast<double>(in.beta[t * shape.heads + h]) * square > 2.001) {
+        throw internal_error("gated_delta_rule: key of token {} head {} has norm {:.4g}; keys must be L2-normalised", t,
+                             h, std::sqrt(square));
+      }
+    }
+  }
 }
 
 /// One token of one head.
@@ -158,11 +268,14 @@ void step_token(T* o, T* state, const DeltaRuleInputs<T>& in, const DeltaRuleSha
             in.v + token * shape.value_stride() + head * shape.value_size, in.log_alpha[at], in.beta[at], shape);
 }
 
-#define LONGHAUL_INSTANTIATE(T)                                               \
-  template int64_t carve<T>(Call<T>&, void*, bool, int);                      \
-  template struct HeadChunk<T>;                                               \
-  template void solve_updates<T>(const HeadChunk<T>&, const T*, T*, int64_t); \
-  template void advance_state<T>(const HeadChunk<T>&, T*, const T*, int64_t, T*)
+#define LONGHAUL_INSTANTIATE(T)                                  \
+  template int64_t carve<T>(Call<T>&, void*, int);               \
+  template struct HeadChunk<T>;                                  \
+  template void relate_keys<T>(const HeadChunk<T>&);             \
+  template void fill_system<T>(const HeadChunk<T>&);             \
+  template void solve_updates<T>(const HeadChunk<T>&, const T*); \
+  template void mix_queries<T>(const HeadChunk<T>&);             \
+  template void advance_state<T>(const HeadChunk<T>&, T*)
 LONGHAUL_INSTANTIATE(float);
 LONGHAUL_INSTANTIATE(double);
 #undef LONGHAUL_INSTANTIATE
@@ -186,29 +299,34 @@ template <typename T>
 int64_t gated_delta_rule_workspace(const DeltaRuleShape& shape, int64_t chunk_count, int64_t chunk_size, bool backward,
                                    int threads) {
   const DeltaRuleInputs<T> none{};
-  delta_rule::Call<T> call{
-      .in = none, .shape = shape, .chunks = nullptr, .chunk_count = chunk_count, .chunk_size = chunk_size};
-  return delta_rule::carve(call, nullptr, backward, threads);
+  delta_rule::Call<T> call{.in = none,
+                           .shape = shape,
+                           .chunks = nullptr,
+                           .chunk_count = chunk_count,
+                           .chunk_size = chunk_size,
+                           .backward = backward};
+  return delta_rule::carve(call, nullptr, threads);
 }
 
 template <typename T>
 void gated_delta_rule_forward(Cpu, T* o, void* workspace, const DeltaRuleInputs<T>& in, const DeltaRuleShape& shape,
                               const DocumentChunk* chunks, int64_t chunk_count, int64_t chunk_size) {
-  delta_rule::Call<T> call{
-      .in = in, .shape = shape, .chunks = chunks, .chunk_count = chunk_count, .chunk_size = chunk_size};
-  delta_rule::carve(call, workspace, false, omp_get_max_threads());
+  delta_rule::Call<T> call{.in = in,
+                           .shape = shape,
+                           .chunks = chunks,
+                           .chunk_count = chunk_count,
+                           .chunk_size = chunk_size,
+                           .backward = false};
+  delta_rule::carve(call, workspace, omp_get_max_threads());
+  delta_rule::check_keys(in, shape);
 #pragma omp parallel for schedule(dynamic)
   for (int64_t head = 0; head < shape.heads; ++head) {
     for (int64_t index = 0; index < chunk_count; ++index) {
       const delta_rule::HeadChunk<T> chunk(call, index, head);
-      T* state = chunk.free_scratch;
-      T* u = state + call.state_elements();
-      T* weighted = u + chunk_size * shape.value_size;
-      T* mixing = weighted + chunk_size * shape.value_size;
-      delta_rule::solve_updates(chunk, state, u, shape.value_size);
-      delta_rule::chunk_outputs(chunk, state, u, mixing,
+      delta_rule::solve_updates(chunk, chunk.running_state);
+      delta_rule::chunk_outputs(chunk, chunk.running_state,
                                 o + chunks[index].begin * call.output_stride() + head * shape.value_size);
-      delta_rule::advance_state(chunk, state, u, shape.value_size, weighted);
+      delta_rule::advance_state(chunk, chunk.running_state);
     }
   }
 }

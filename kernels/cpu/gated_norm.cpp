@@ -8,17 +8,6 @@
 namespace longhaul::kernels {
 namespace {
 
-/// silu(gate) of one value and its derivative.
-template <typename T>
-struct Silu {
-  T value, slope;
-  explicit Silu(T gate) {
-    const T sigmoid = T(1) / (T(1) + std::exp(-gate));
-    value = gate * sigmoid;
-    slope = sigmoid * (T(1) + gate * (T(1) - sigmoid));
-  }
-};
-
 template <typename T>
 auto silu(simd::Vec<T> gate) {
   return gate * simd::sigmoid(gate);
@@ -56,20 +45,43 @@ void forward_group(T* y, T* rstd, const Group<T>& in, const GatedNormShape& shap
 /// gradient is r (a - r^2 u mean(a u)) with a = gradient of the normed value times w.
 template <typename T>
 void backward_group(T* dx, T* dgate, const T* dy, T r, const Group<T>& in, const GatedNormShape& shape) {
-  const T size = static_cast<T>(shape.size);
-  T dot = 0;
-  for (int64_t c = 0; c < shape.size; ++c) dot += dy[c] * in.weight[c] * in.x[c] * Silu<T>(in.gate[c]).value;
-  const T pull = r * r * r * dot / size;
-  for (int64_t c = 0; c < shape.size; ++c) {
-    const Silu<T> s(in.gate[c]);
-    const T gradient = dy[c] * in.weight[c];
-    if (shape.gate_first) {
-      const T du = r * gradient - pull * in.x[c] * s.value;
-      dx[c] = du * s.value;
-      dgate[c] = du * in.x[c] * s.slope;
-    } else {
-      dx[c] = r * gradient * s.value - pull * in.x[c];
-      dgate[c] = gradient * r * in.x[c] * s.slope;
+  using V = simd::Vec<T>;
+  const T dot = simd::transform_sum<T>(
+      shape.size, [](V d, V w, V x, V g) { return d * w * x * silu<T>(g); }, dy, in.weight, in.x, in.gate);
+  const T pull = r * r * r * dot / static_cast<T>(shape.size);
+  const bool gate_first = shape.gate_first;
+  simd::transform<T>(
+      dgate, shape.size,
+      [=](V d, V w, V x, V g) {
+        const V sigmoid = simd::sigmoid(g), slope = sigmoid * (T(1) + g * (T(1) - sigmoid));
+        const V normed = gate_first ? r * (d * w) - pull * x * (g * sigmoid) : r * (d * w);
+        return normed * x * slope;
+      },
+      dy, in.weight, in.x, in.gate);
+  simd::transform<T>(
+      dx, shape.size,
+      [=](V d, V w, V x, V g) {
+        const V s = silu<T>(g);
+        return gate_first ? (r * (d * w) - pull * x * s) * s : r * (d * w) * s - pull * x;
+      },
+      dy, in.weight, in.x, in.gate);
+}
+
+/// Gradient of the weights [begin, end) of one group, or of all groups with a shared weight. Rows are taken in order.
+template <typename T>
+void weight_gradient(T* dweight, const T* dy, const T* x, const T* gate, const T* rstd, const GatedNormShape& shape,
+                     int64_t only_group, int64_t begin, int64_t end) {
+  using V = simd::Vec<T>;
+  const int64_t first = shape.shared_weight ? 0 : only_group, last = shape.shared_weight ? shape.groups : first + 1;
+  T* out = dweight + (shape.shared_weight ? 0 : first * shape.size) + begin;
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    for (int64_t group = first; group < last; ++group) {
+      const int64_t column = group * shape.size + begin;
+      const T r = rstd[row * shape.groups + group];
+      simd::transform<T>(
+          out, end - begin, [r](V sum, V d, V x, V g) { return sum + d * r * (x * silu<T>(g)); }, out,
+          dy + row * shape.columns() + column, x + row * shape.x_stride + column,
+          gate + row * shape.gate_stride + column);
     }
   }
 }
@@ -102,20 +114,12 @@ void gated_norm_backward(Cpu, T* dx, T* dgate, int64_t dgate_stride, T* dweight,
   // Columns are split over threads and rows taken in order, so the sum does not depend on the number of threads.
   constexpr int64_t kBlock = 64;
   const int64_t weights = shape.shared_weight ? shape.size : shape.columns();
+  const int64_t blocks = (shape.size + kBlock - 1) / kBlock;
   if (!accumulate_parameters) std::fill_n(dweight, weights, T(0));
 #pragma omp parallel for schedule(static)
-  for (int64_t begin = 0; begin < weights; begin += kBlock) {
-    const int64_t end = std::min(begin + kBlock, weights);
-    for (int64_t row = 0; row < shape.rows; ++row) {
-      for (int64_t group = 0; group < (shape.shared_weight ? shape.groups : 1); ++group) {
-        for (int64_t c = begin; c < end; ++c) {
-          const int64_t column = group * shape.size + c;
-          const T r = rstd[row * shape.groups + column / shape.size];
-          const T gated = x[row * shape.x_stride + column] * Silu<T>(gate[row * shape.gate_stride + column]).value;
-          dweight[c] += dy[row * shape.columns() + column] * r * gated;
-        }
-      }
-    }
+  for (int64_t unit = 0; unit < weights / shape.size * blocks; ++unit) {
+    const int64_t begin = unit % blocks * kBlock;
+    weight_gradient(dweight, dy, x, gate, rstd, shape, unit / blocks, begin, std::min(begin + kBlock, shape.size));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/mamba2_scan.h"
+#include "kernels/cpu/tile_product.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace longhaul::kernels {
@@ -17,8 +18,12 @@ int64_t carve(Scan<T>& scan, void* memory, bool backward, int threads) {
   scan.states = carver.template take<T>(scan.chunk_count * state_elements);
   scan.running = carver.template take<T>(state_elements);
   const int64_t wide = scan.chunk_size * shape.inner(), square = scan.chunk_size * scan.chunk_size;
-  scan.thread_elements = backward ? 2 * wide + 4 * square : wide + 2 * square;
+  const int64_t narrow = scan.chunk_size * shape.head_size;
+  scan.thread_elements = backward ? 2 * wide + 4 * square + 2 * narrow + scan.chunk_size +
+                                        (shape.head_size + scan.chunk_size) * shape.state_size
+                                  : wide + 2 * square + narrow;
   scan.thread_scratch = carver.template take<T>(scan.thread_elements * threads);
+  scan.thread_rows = carver.template take<double>(3 * scan.chunk_size * threads);
   if (backward) {
     scan.state_gradients = carver.template take<T>(scan.chunk_count * state_elements);
     scan.head_sums = carver.template take<double>(2 * scan.chunk_count * shape.heads);
@@ -74,12 +79,16 @@ void decay_rows(const Scan<T>& scan, const DocumentChunk& chunk, int64_t group, 
 
 template <typename T>
 void pair_decays(const Scan<T>& scan, const DocumentChunk& chunk, int64_t head, T* decay) {
-  for (int64_t i = 0; i < chunk.length; ++i) {
-    T* row = decay + i * chunk.length;
-    const double at_i = scan.log_decay_at(chunk.begin + i)[head];
-    for (int64_t j = 0; j <= i; ++j) row[j] = static_cast<T>(at_i - scan.log_decay_at(chunk.begin + j)[head]);
-    exp_in_place(row, i + 1);
-    std::fill(row + i + 1, row + chunk.length, T(0));
+  constexpr int64_t kWidth = simd::kWidth<T>;
+  const int64_t n = chunk.length;
+  double* log_decay = scan.rows();
+  for (int64_t i = 0; i < n; ++i) log_decay[i] = scan.log_decay_at(chunk.begin + i)[head];
+  for (int64_t i = 0; i < n; ++i) {
+    T* row = decay + i * n;
+    const int64_t end = std::min(n, (i + kWidth) / kWidth * kWidth);  // whole vectors; what lies beyond i is replaced
+    for (int64_t j = 0; j < end; ++j) row[j] = static_cast<T>(std::min(log_decay[i] - log_decay[j], 0.0));
+    exp_in_place(row, end);
+    std::fill(row + i + 1, row + n, T(0));
   }
 }
 
@@ -140,30 +149,46 @@ void chunk_outputs(const Scan<T>& scan, int64_t index, T* y) {
   T* from_state = scan.scratch();
   T* products = from_state + scan.chunk_size * inner;
   T* mixing = products + scan.chunk_size * scan.chunk_size;
+  T* inputs = mixing + scan.chunk_size * scan.chunk_size;  // dt x of one head
   for (int64_t group = 0; group < shape.groups; ++group) {
     matmul<T>(Cpu{}, products, length, scan.c(chunk, group, false), scan.b(chunk, group, true), length, length,
               shape.state_size, T(1), T(0));
     for (int64_t head = group * heads; head < (group + 1) * heads; ++head) {
       pair_decays(scan, chunk, head, mixing);
       for (int64_t i = 0; i < length; ++i) {
-        for (int64_t j = 0; j <= i; ++j) {
-          mixing[i * length + j] *= products[i * length + j] * scan.in.dt[(chunk.begin + j) * shape.heads + head];
-        }
+        const T dt = scan.in.dt[(chunk.begin + i) * shape.heads + head];
+        const T* x = scan.x(chunk.begin + i) + head * size;
+        for (int64_t j = 0; j <= i; ++j) mixing[i * length + j] *= products[i * length + j];
+        for (int64_t p = 0; p < size; ++p) inputs[i * size + p] = dt * x[p];
       }
-      matmul<T>(Cpu{}, y + chunk.begin * inner + head * size, inner, {mixing, length, false},
-                {scan.x(chunk.begin) + head * size, shape.xbc_columns(), false}, length, size, length, T(1), T(0));
+      tile_product<T>({.c = y + chunk.begin * inner + head * size,
+                       .c_stride = inner,
+                       .a = mixing,
+                       .a_row = length,
+                       .a_depth = 1,
+                       .b = inputs,
+                       .b_stride = size,
+                       .rows = length,
+                       .columns = size,
+                       .depth = length,
+                       .a_part = Part::kLower});
     }
     if (!chunk.starts_document) {
       matmul<T>(Cpu{}, from_state, columns, scan.c(chunk, group, false),
                 {scan.state(index) + group * columns, inner, false}, length, columns, shape.state_size, T(1), T(0));
-      decay_rows(scan, chunk, group, from_state, columns, from_state);
     }
     for (int64_t i = 0; i < length; ++i) {
-      T* out = y + (chunk.begin + i) * inner + group * columns;
-      const T* x = scan.x(chunk.begin + i) + group * columns;
-      for (int64_t p = 0; p < columns; ++p) {
-        const T carried = chunk.starts_document ? T(0) : from_state[i * columns + p];
-        out[p] += carried + scan.in.d[group * heads + p / size] * x[p];
+      for (int64_t h = 0; h < heads; ++h) {
+        T* out = y + (chunk.begin + i) * inner + group * columns + h * size;
+        const T* x = scan.x(chunk.begin + i) + group * columns + h * size;
+        const T skip = scan.in.d[group * heads + h];
+        if (chunk.starts_document) {
+          for (int64_t p = 0; p < size; ++p) out[p] += skip * x[p];
+        } else {
+          const T decay = std::exp(static_cast<T>(scan.log_decay_at(chunk.begin + i)[group * heads + h]));
+          const T* carried = from_state + i * columns + h * size;
+          for (int64_t p = 0; p < size; ++p) out[p] += decay * carried[p] + skip * x[p];
+        }
       }
     }
   }

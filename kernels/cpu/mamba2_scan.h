@@ -22,9 +22,10 @@ struct Scan {
   double* log_decay = nullptr;  ///< [tokens, heads]: inclusive sum of log a from the chunk's start
   T* states = nullptr;   ///< [chunks, state_size, inner]: state before each chunk, so that all heads are one product
   T* running = nullptr;  ///< [state_size, inner]
-  T* state_gradients = nullptr;  ///< backward: [chunks, state_size, inner], gradient of the state after each chunk
-  double* head_sums = nullptr;   ///< backward: [chunks, heads, 2], shares of the gradients of a_log and d
-  double* token_sums = nullptr;  ///< backward: per thread [2, heads, chunk_size]
+  T* state_gradients = nullptr;   ///< backward: [chunks, state_size, inner], gradient of the state after each chunk
+  double* head_sums = nullptr;    ///< backward: [chunks, heads, 2], shares of the gradients of a_log and d
+  double* token_sums = nullptr;   ///< backward: per thread [2, heads, chunk_size]
+  double* thread_rows = nullptr;  ///< per thread [3, chunk_size]: log decays of a head, then free
   T* thread_scratch = nullptr;
   int64_t thread_elements = 0;
 
@@ -43,6 +44,7 @@ struct Scan {
   T* state(int64_t chunk) const { return states + chunk * shape.state_size * inner(); }
   T* state_gradient(int64_t chunk) const { return state_gradients + chunk * shape.state_size * inner(); }
   const double* log_decay_at(int64_t token) const { return log_decay + token * shape.heads; }
+  double* rows() const { return thread_rows + omp_get_thread_num() * 3 * chunk_size; }
   T* scratch() const { return thread_scratch + omp_get_thread_num() * thread_elements; }
   /// Is the state after this chunk read by the next one of the same document?
   bool continues(int64_t chunk) const { return chunk + 1 < chunk_count && !chunks[chunk + 1].starts_document; }
@@ -68,7 +70,7 @@ template <typename T>
 void decay_rows(const Scan<T>& scan, const DocumentChunk& chunk, int64_t group, const T* rows, int64_t row_stride,
                 T* out);
 
-/// decay [length, length] = exp(l_i - l_j) for j <= i, 0 above the diagonal.
+/// decay [length, length] = exp(l_i - l_j) for j <= i, 0 above the diagonal. Uses the calling thread's log decays.
 template <typename T>
 void pair_decays(const Scan<T>& scan, const DocumentChunk& chunk, int64_t head, T* decay);
 

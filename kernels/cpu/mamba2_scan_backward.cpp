@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/mamba2_scan.h"
+#include "kernels/cpu/tile_product.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace longhaul::kernels {
@@ -58,6 +59,12 @@ class ChunkGradient {
     projected_ = weighted_ + wide;
     products_ = projected_ + wide;
     mixing_ = products_ + square, outer_ = mixing_ + square, outer_sum_ = outer_ + square;
+    head_x_ = outer_sum_ + square;
+    head_dy_ = head_x_ + scan.chunk_size * shape_.head_size;
+    dt_ = head_dy_ + scan.chunk_size * shape_.head_size;
+    head_state_ = dt_ + scan.chunk_size;
+    head_rows_ = head_state_ + shape_.head_size * shape_.state_size;
+    column_sums_ = scan.rows() + scan.chunk_size, shares_ = column_sums_ + scan.chunk_size;
     log_decay_gradient_ = scan.token_sums + 2 * omp_get_thread_num() * shape_.heads * scan.chunk_size;
     dt_gradient_ = log_decay_gradient_ + shape_.heads * scan.chunk_size;
   }
@@ -86,25 +93,64 @@ class ChunkGradient {
 
   void inside_chunk(int64_t head, int64_t h) {
     const int64_t size = shape_.head_size, n = length(), stride = shape_.xbc_columns();
-    matmul<T>(Cpu{}, outer_, n, {dy(0, head * size), scan_.inner(), false},
-              {scan_.x(chunk_.begin) + head * size, stride, true}, n, n, size, T(1), T(0));
+    pack_transposed(head_x_, scan_.x(chunk_.begin) + head * size, stride, n, size);
+    pack(head_dy_, dy(0, head * size), scan_.inner(), n, size);
+    for (int64_t i = 0; i < n; ++i) dt_[i] = scan_.in.dt[(chunk_.begin + i) * shape_.heads + head];
+    tile_product<T>({.c = outer_,
+                     .c_stride = n,
+                     .a = head_dy_,
+                     .a_row = size,
+                     .a_depth = 1,
+                     .b = head_x_,
+                     .b_stride = n,
+                     .rows = n,
+                     .columns = n,
+                     .depth = size,
+                     .lower_c = true});
     pair_decays(scan_, chunk_, head, mixing_);
+    pair_gradients(h);
+    tile_product<T>({.c = dx(0, head * size),
+                     .c_stride = stride,
+                     .a = mixing_,
+                     .a_row = 1,
+                     .a_depth = n,
+                     .b = head_dy_,
+                     .b_stride = size,
+                     .rows = n,
+                     .columns = size,
+                     .depth = n,
+                     .a_part = Part::kUpper});
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t p = 0; p < size; ++p) dx(i, head * size)[p] *= dt_[i];
+    }
+  }
+
+  /// Each pair sends decay_ij (C_i . B_j) dt_j x_j to y_i. mixing: from the decays to decay (C . B).
+  void pair_gradients(int64_t h) {
+    const int64_t n = length();
     double* dl = log_decay_gradient_ + h * n;
     double* ddt = dt_gradient_ + h * n;
+    std::fill_n(column_sums_, n, 0.0);
     for (int64_t i = 0; i < n; ++i) {
+      T *mixing = mixing_ + i * n, *outer = outer_ + i * n, *products = products_ + i * n, *sum = outer_sum_ + i * n;
       for (int64_t j = 0; j <= i; ++j) {
-        const T dt = scan_.in.dt[(chunk_.begin + j) * shape_.heads + head];
-        const T decayed = mixing_[i * n + j] * outer_[i * n + j];
-        const T pair = decayed * products_[i * n + j];
-        outer_sum_[i * n + j] += decayed * dt;
-        mixing_[i * n + j] *= products_[i * n + j] * dt;
-        ddt[j] += static_cast<double>(pair);
-        dl[i] += static_cast<double>(pair) * static_cast<double>(dt);
-        dl[j] -= static_cast<double>(pair) * static_cast<double>(dt);
+        const T decayed = mixing[j] * outer[j];
+        sum[j] += decayed * dt_[j];
+        mixing[j] *= products[j];
+        outer[j] *= mixing[j];
       }
+      // What l_i gains l_j loses: in double, where the product is exact and huge shares cancel in the sum over tokens.
+      for (int64_t j = 0; j <= i; ++j) {
+        column_sums_[j] += static_cast<double>(outer[j]);
+        shares_[j] = static_cast<double>(outer[j]) * static_cast<double>(dt_[j]);
+      }
+      dl[i] += simd::transform_sum<double>(
+          i + 1, [](auto share) { return share; }, shares_);
     }
-    matmul<T>(Cpu{}, dx(0, head * size), stride, {mixing_, n, true}, {dy(0, head * size), scan_.inner(), false}, n,
-              size, n, T(1), T(0));
+    for (int64_t j = 0; j < n; ++j) {
+      ddt[j] += column_sums_[j];
+      dl[j] -= column_sums_[j] * static_cast<double>(dt_[j]);
+    }
   }
 
   void projections_inside_chunk(int64_t group) {
@@ -115,19 +161,27 @@ class ChunkGradient {
               states, n, T(1), T(0));
   }
 
-  /// y_i has exp(l_i) S_before C_i.
+  /// y_i has exp(l_i) S_before C_i. Head by head: dy_i S_before is what C_i receives, and with C_i what l_i does.
   void through_state_before(int64_t group) {
     const int64_t n = length(), states = shape_.state_size, columns = scan_.group_columns(), size = shape_.head_size;
-    const T* state = scan_.state(index_) + group * columns;
     decay_rows(scan_, chunk_, group, dy(0, group * columns), scan_.inner(), weighted_);
-    matmul<T>(Cpu{}, dx(0, scan_.c_column(group)), shape_.xbc_columns(), {weighted_, columns, false},
-              {state, scan_.inner(), true}, n, states, columns, T(1), T(1));
-    matmul<T>(Cpu{}, projected_, columns, scan_.c(chunk_, group, false), {state, scan_.inner(), false}, n, columns,
-              states, T(1), T(0));
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t h = 0; h < scan_.group_heads(); ++h) {
-        log_decay_gradient_[h * n + i] +=
-            dot(weighted_ + i * columns + h * size, projected_ + i * columns + h * size, size);
+    for (int64_t h = 0; h < scan_.group_heads(); ++h) {
+      pack_transposed(head_state_, scan_.state(index_) + group * columns + h * size, scan_.inner(), states, size);
+      tile_product<T>({.c = head_rows_,
+                       .c_stride = states,
+                       .a = weighted_ + h * size,
+                       .a_row = columns,
+                       .a_depth = 1,
+                       .b = head_state_,
+                       .b_stride = states,
+                       .rows = n,
+                       .columns = states,
+                       .depth = size});
+      for (int64_t i = 0; i < n; ++i) {
+        const T *received = head_rows_ + i * states, *c = scan_.x(chunk_.begin + i) + scan_.c_column(group);
+        T* gradient = dx(i, scan_.c_column(group));
+        log_decay_gradient_[h * n + i] += dot(received, c, states);
+        for (int64_t s = 0; s < states; ++s) gradient[s] += received[s];
       }
     }
   }
@@ -200,6 +254,10 @@ class ChunkGradient {
   const DocumentChunk& chunk_;
   T *weighted_, *projected_;                     ///< [chunk, inner]
   T *products_, *mixing_, *outer_, *outer_sum_;  ///< [chunk, chunk]: C B^T; times decays; dy x^T; its sum over heads
+  T *head_x_, *head_dy_;                         ///< of one head: [head_size, chunk] and [chunk, head_size]
+  T *head_state_, *head_rows_;                   ///< [head_size, state_size], [chunk, state_size]
+  T* dt_;                                        ///< [chunk]
+  double *column_sums_, *shares_;                ///< [chunk]
   double *log_decay_gradient_, *dt_gradient_;
 };
 

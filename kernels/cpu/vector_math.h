@@ -12,12 +12,18 @@ void exp_in_place(T* values, int64_t count) {
       values, count, [](auto x) { return simd::exp(x); }, values);
 }
 
-/// Sum of a[i] * b[i] in rising i, in T.
+/// Sum of a[i] * b[i], in T, in an order that depends on count alone.
 template <typename T>
 double dot(const T* a, const T* b, int64_t count) {
-  T sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
-  return static_cast<double>(sum);
+  return static_cast<double>(simd::transform_sum<T>(
+      count, [](auto x, auto y) { return x * y; }, a, b));
+}
+
+/// y[i] += factor * x[i].
+template <typename T>
+void add_scaled(T* y, T factor, const T* x, int64_t count) {
+  simd::transform(
+      y, count, [factor](auto a, auto b) { return simd::fma(simd::broadcast(factor), b, a); }, y, x);
 }
 
 }  // namespace longhaul::kernels

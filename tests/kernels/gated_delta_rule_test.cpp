@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include "kernels/error.h"
 #include "tests/kernels/recurrence_fixture.h"
 
 namespace longhaul::kernels {
@@ -157,6 +158,37 @@ TEST(GatedDeltaRule, ExtremeDecaysIdenticalKeysAndBetaZeroAndOne) {
         expect_close(run_chunked(values, shape, starts, 16), expected, 1e-5, what);
       }
     }
+  }
+}
+
+TEST(GatedDeltaRule, IdenticalKeysInChunksOfAnySize) {
+  const auto starts = document_starts({150});
+  const DeltaRuleShape shape{150, 1, 8, 5};
+  for (const float log_alpha : {0.0f, -1e-6f, -20.0f, -200.0f, -1e4f}) {
+    auto values = make_values(shape, 13);
+    std::fill(values.log_alpha.begin(), values.log_alpha.end(), log_alpha);
+    std::fill(values.beta.begin(), values.beta.end(), 1.0f);
+    for (size_t i = 0; i < values.k.size(); ++i) values.k[i] = values.k[i % 8];
+    const auto expected = run_sequential(values.to<double>(), shape, starts);
+    for (const int64_t chunk : {16, 64, 128}) {
+      const std::string what = "log alpha " + std::to_string(log_alpha) + " chunk " + std::to_string(chunk);
+      expect_close(run_chunked(values.to<double>(), shape, starts, chunk), expected, 1e-9, what);
+      expect_close(run_chunked(values, shape, starts, chunk), expected, 1e-5, what);
+    }
+  }
+}
+
+TEST(GatedDeltaRule, KeysThatWereNotNormalisedAreNamed) {
+  const DeltaRuleShape shape{20, 2, 8, 5};
+  auto values = make_values(shape, 13);
+  std::fill(values.beta.begin(), values.beta.end(), 1.0f);
+  for (size_t i = 0; i < values.k.size(); ++i) values.k[i] = 30 * values.k[i % 8];
+  try {
+    run_chunked(values, shape, document_starts({20}), 16);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("gated_delta_rule: key of token 0 head 0 has norm 30"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -134,6 +134,23 @@ TEST(GatedDeltaMixer, GradientsAreRight) {
   }
 }
 
+TEST(GatedDeltaMixer, LongIdenticalKeysAreNormed) {
+  const GatedDeltaOptions options = small_options(4);
+  const Batch batch = batch_of(1, 9);
+  std::vector<Tensor> in = some_inputs(options, 9, 3);
+  const int64_t first = options.key_columns();  // of k; after SiLU every key is about (30, 30)
+  for (int64_t t = 0; t < 9; ++t) {
+    for (int64_t c = first; c < 2 * first; ++c) in[0].data<double>()[t * options.projected_columns() + c] = 30;
+  }
+  for (int64_t c = first; c < 2 * first; ++c) {
+    for (int64_t j = 0; j < 3; ++j) in[1].data<double>()[c * 3 + j] = j == 2 ? 1 : 0;
+  }
+  Tape tape;
+  const std::vector<double> found = run(tape, variables(in), batch, options).value().to_vector<double>();
+  const std::vector<double> expected = reference(in, batch, options);
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+}
+
 struct Result {
   Tensor out, gradient;
 };

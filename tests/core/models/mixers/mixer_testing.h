@@ -66,10 +66,10 @@ inline void check_mixer_gradients(const MixerUnderTest& m, const Batch& batch, i
       double& value = values.data<double>()[i];
       const double centre = value;
       const auto at = [&](double offset) {
-        value = centre + offset * 1e-3;
+        value = centre + offset * 2e-4;
         return scalar();
       };
-      const double numeric = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / 12e-3;
+      const double numeric = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / 2.4e-3;
       value = centre;
       largest = std::max(largest, std::abs(numeric));
       worst = std::max(worst, std::abs(numeric - gradient.data<double>()[i]));
