@@ -19,6 +19,19 @@ struct AttentionShape {
   double scale = 1;  ///< usually 1 / sqrt(head_size)
 };
 
+inline constexpr int64_t kMaxPriorRank = 8;
+
+/// What attention adds to the scores of every head and row: for key j <= query i of a row, both positions in the row,
+///   bias_ij = clamp(sum over r < rank of query_ir key_jr + query_i,rank + key_j,rank, -limit, limit).
+/// query and key are [length, rank + 1]; rank 1..kMaxPriorRank.
+template <typename T>
+struct AttentionPrior {
+  int64_t length = 0, rank = 0;
+  const T* query = nullptr;
+  const T* key = nullptr;
+  double limit = 0;
+};
+
 /// out: attention output; lse [batch, query_heads, query_length]: log-sum-exp of each row's scaled scores (-inf where a
 /// query sees no key; its output is exactly 0). document_start [batch, query_length]: first key position each query may
 /// see, non-decreasing along a row; null: 0 everywhere.
