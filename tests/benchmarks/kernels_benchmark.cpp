@@ -178,6 +178,45 @@ void attention(benchmark::State& state) {
   });
 }
 
+/// Every token, or the `percent` of them that fire: what compacting saves. Arguments: backward, percent. GFLOP/s count
+/// the pairs of a fired query and a key it sees.
+void attention_rows(benchmark::State& state) {
+  constexpr int64_t kTokens = 4096, kSize = 64, kHeads = kWidth / kSize;
+  const bool backward = state.range(0) != 0;
+  const AttentionShape shape{.batch = 1,
+                             .query_length = kTokens,
+                             .key_length = kTokens,
+                             .query_heads = kHeads,
+                             .key_heads = kHeads,
+                             .head_size = kSize,
+                             .q_stride = kWidth,
+                             .kv_stride = 2 * kWidth,
+                             .out_stride = kWidth,
+                             .scale = 0.125};
+  std::vector<int32_t> rows;
+  double pairs = 0;
+  for (int32_t token = 0; token < kTokens; ++token)
+    if (token * 7919LL % 100 < state.range(1)) {
+      rows.push_back(token);
+      pairs += token + 1;
+    }
+  const int64_t count = static_cast<int64_t>(rows.size());
+  const Floats q = values(count * kWidth), kv = values(kTokens * 2 * kWidth), dout = values(count * kWidth);
+  Floats out(q.size()), lse(static_cast<size_t>(count * kHeads)), delta(lse.size()), dq(q.size()), dkv(kv.size());
+  const auto forward = [&] {
+    attention_rows_forward<float>(Cpu{}, out.data(), lse.data(), q.data(), kv.data(), kv.data() + kWidth, rows.data(),
+                                  count, nullptr, shape);
+  };
+  forward();
+  const double product = 2 * pairs * kWidth;
+  if (!backward) return measure(state, "GFLOP/s", 2 * product, sgemm_rate(), forward);
+  measure(state, "GFLOP/s", 5 * product, sgemm_rate(), [&] {
+    attention_rows_backward<float>(Cpu{}, dq.data(), dkv.data(), dkv.data() + kWidth, delta.data(), dout.data(),
+                                   out.data(), lse.data(), q.data(), kv.data(), kv.data() + kWidth, rows.data(), count,
+                                   nullptr, shape);
+  });
+}
+
 void cross_entropy(benchmark::State& state) {
   constexpr int64_t kTokens = 256;
   const Floats start = values(kTokens * kVocabulary);
@@ -265,6 +304,7 @@ BENCHMARK(attention)
     ->ArgsProduct({{0, 1}, {1}, {512}, {64, 128}})
     ->ArgsProduct({{0, 1}, {4}, {64}, {64}})
     ->Iterations(5);
+BENCHMARK(attention_rows)->ArgNames({"backward", "percent"})->ArgsProduct({{0, 1}, {100, 22}})->Iterations(3);
 BENCHMARK(cross_entropy)->Iterations(5);
 BENCHMARK(adamw)->Iterations(5);
 BENCHMARK(embedding)->ArgName("backward")->Arg(0)->Arg(1)->Iterations(5);
