@@ -7,7 +7,7 @@
 namespace longhaul {
 
 bool Tape::needs_backward(std::initializer_list<const Variable*> inputs) const {
-  if (mode_ == Mode::off) return false;
+  if (mode_ != Mode::record) return false;
   for (const Variable* input : inputs) {
     if (input->requires_grad()) return true;
   }

@@ -14,13 +14,16 @@ namespace longhaul {
 class Tape {
  public:
   enum class Mode {
-    off,     ///< nothing is recorded: evaluation, inference
+    off,     ///< nothing is recorded: evaluation
+    decode,  ///< likewise; products of a few rows run at the speed of memory, with other last bits (times_transposed.h)
     record,  ///< training
   };
   explicit Tape(Mode mode = Mode::record) : mode_(mode) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
   ~Tape();  ///< entries that were never differentiated give up their uses of parameters
+
+  Mode mode() const { return mode_; }
 
   /// Does an op with these inputs need a backward? Ops skip saving activations when not.
   bool needs_backward(std::initializer_list<const Variable*> inputs) const;

@@ -58,7 +58,7 @@ std::unique_ptr<GatedAttentionState> AmorBlock::make_state(int64_t sequences, in
 
 Tensor AmorBlock::decode(GatedAttentionState& state, const Tensor& h, const Tensor& u, const Tensor& fired,
                          const DecodeRows& rows, GateWork& work) const {
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   const Variable input(u);
   state.append(kv_(tape, input).value(), rows);
   count_work(work, fired, rows.positions);

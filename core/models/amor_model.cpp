@@ -73,17 +73,18 @@ void AmorModel::set_routers(std::vector<GateRouter> routers) {
   routers_ = std::move(routers);
 }
 
-Tensor AmorModel::exact_entropies(const Tensor& u) const {
-  return ops::linear_entropy(u, output_weight().value(), config_.gate.product);
+Tensor AmorModel::exact_entropies(const Tensor& u, Tape::Mode mode) const {
+  return ops::linear_entropy(u, output_weight().value(), config_.gate.product, mode);
 }
 
-Tensor AmorModel::inference_entropies(int64_t block, const Tensor& u) const {
-  return routers_.empty() ? exact_entropies(u) : routers_[static_cast<size_t>(block)].predict(u.to(DType::f32));
+Tensor AmorModel::inference_entropies(int64_t block, const Tensor& u, Tape::Mode mode) const {
+  return routers_.empty() ? exact_entropies(u, mode) : routers_[static_cast<size_t>(block)].predict(u.to(DType::f32));
 }
 
 Tensor AmorModel::decide(ForwardContext& context, int64_t block, const Tensor& u) const {
   EntropyGate gate = gates_[static_cast<size_t>(block)];
-  const Tensor values = context.training ? exact_entropies(u) : inference_entropies(block, u);
+  const Tensor values =
+      context.training ? exact_entropies(u, Tape::Mode::off) : inference_entropies(block, u, Tape::Mode::off);
   if (context.training && config_.gate.update == "before") {
     const std::vector<std::vector<float>> batch_values{valid_entropies(values, context.batch.targets)};
     gate.update(summarize_entropies(*make_single_communicator(), batch_values).front());
@@ -133,12 +134,13 @@ Tensor AmorModel::decode(DecodeState& state, const std::vector<std::vector<int32
   if (rows.runs.empty()) {
     return Tensor::zeros({states.sequences(), config_.vocab_size}, activation_dtype(parameters_.dtype()));
   }
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   Tensor h = stack_->decode(states, ops::embedding(tape, packed.batch, tokens_).value(), rows);
   if (is_prenormed(0)) h = backbone_norm_(tape, Variable(h)).value();
   for (int64_t block = 0; block < config_.gate.blocks; ++block) {
     const Tensor u = block_input(tape, block, Variable(h)).value();
-    const Tensor fired = fired_rows(inference_entropies(block, u), gates_[static_cast<size_t>(block)].threshold());
+    const Tensor fired =
+        fired_rows(inference_entropies(block, u, tape.mode()), gates_[static_cast<size_t>(block)].threshold());
     GateWork& work = states.work(block);
     if (routers_.empty()) work.scored += u.size(0);
     auto& memory = dynamic_cast<GatedAttentionState&>(states.state(config_.n_layer + block));
@@ -146,7 +148,7 @@ Tensor AmorModel::decode(DecodeState& state, const std::vector<std::vector<int32
   }
   states.advance(rows);
   const Tensor last = final_norm_(tape, Variable(last_rows(h, rows))).value();
-  return spread_to_sequences(logits(last), rows, states.sequences());
+  return spread_to_sequences(logits(last, tape.mode()), rows, states.sequences());
 }
 
 std::vector<LayerFlops> AmorModel::flops(int64_t context_length) const {

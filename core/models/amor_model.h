@@ -33,9 +33,9 @@ class AmorModel : public LanguageModel {
   Variable block_input(Tape& tape, int64_t block, const Variable& h) const;
   std::vector<Variable> block_parameters(int64_t block) const;
   /// The normalised entropies of u [rows, d_model], f32 [rows].
-  Tensor exact_entropies(const Tensor& u) const;
+  Tensor exact_entropies(const Tensor& u, Tape::Mode mode) const;
   /// The same, or what the block's router predicts.
-  Tensor inference_entropies(int64_t block, const Tensor& u) const;
+  Tensor inference_entropies(int64_t block, const Tensor& u, Tape::Mode mode) const;
   /// The rows that fire in a forward pass over a batch.
   Tensor decide(ForwardContext& context, int64_t block, const Tensor& u) const;
 

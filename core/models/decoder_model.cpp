@@ -61,7 +61,7 @@ Tensor DecoderModel::decode(DecodeState& state, const std::vector<std::vector<in
   if (packed.rows.runs.empty())
     return Tensor::zeros({cache.sequences(), config_.vocab_size}, activation_dtype(parameters_.dtype()));
 
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   Variable x = ops::embedding(tape, packed.batch, tokens_, positions_);
   const ops::AttentionOptions options = attention_options();
   for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
@@ -71,7 +71,7 @@ Tensor DecoderModel::decode(DecodeState& state, const std::vector<std::vector<in
     x = block(tape, layer, x, run);
   }
   cache.advance(packed.rows);
-  const Tensor logits = this->logits(last_rows(final_norm(tape, x).value(), packed.rows));
+  const Tensor logits = this->logits(last_rows(final_norm(tape, x).value(), packed.rows), tape.mode());
   return spread_to_sequences(logits, packed.rows, cache.sequences());
 }
 

@@ -35,11 +35,11 @@ Tensor HybridModel::decode(DecodeState& state, const std::vector<std::vector<int
   if (packed.rows.runs.empty()) {
     return Tensor::zeros({states.sequences(), config_.vocab_size}, activation_dtype(parameters_.dtype()));
   }
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   const Tensor x = ops::embedding(tape, packed.batch, tokens_).value();
   const Variable h(last_rows(stack_->decode(states, x, packed.rows), packed.rows));
   states.advance(packed.rows);
-  return spread_to_sequences(logits(final_norm_(tape, h).value()), packed.rows, states.sequences());
+  return spread_to_sequences(logits(final_norm_(tape, h).value(), tape.mode()), packed.rows, states.sequences());
 }
 
 std::vector<LayerFlops> HybridModel::flops(int64_t context_length) const {

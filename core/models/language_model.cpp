@@ -77,8 +77,8 @@ LossSums LanguageModel::loss(ForwardContext& context) {
   return {result.objective, result.cross_entropy_sum, result.valid_targets, result.correct};
 }
 
-Tensor LanguageModel::logits(const Tensor& hidden_rows) const {
-  Tape tape(Tape::Mode::off);
+Tensor LanguageModel::logits(const Tensor& hidden_rows, Tape::Mode mode) const {
+  Tape tape(mode);
   return ops::linear(tape, Variable(hidden_rows), output_weight()).value();
 }
 

@@ -55,7 +55,7 @@ class LanguageModel {
   /// hidden + fused linear cross-entropy over context.batch.targets.
   LossSums loss(ForwardContext& context);
   /// Logits [rows, vocabulary] of given hidden rows: evaluation dumps and generation.
-  Tensor logits(const Tensor& hidden_rows) const;
+  Tensor logits(const Tensor& hidden_rows, Tape::Mode mode = Tape::Mode::off) const;
 
   /// The entropy gates, by block; empty for models without. Their state belongs to the model as its parameters do.
   std::span<EntropyGate> gates() { return gates_; }

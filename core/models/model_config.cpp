@@ -121,7 +121,7 @@ void check_gate(const GateConfig& gate) {
   check_choice("gate.threshold", gate.threshold, {"adaptive", "fixed"});
   check_choice("gate.update", gate.update, {"after", "before"});
   check_choice("gate.attention", gate.attention, {"compacted", "dense"});
-  check_choice("gate.product", gate.product, {"f32", "bf16", "int8"});
+  check_choice("gate.product", gate.product, {"f32", "int16"});
   if (!std::isfinite(gate.kappa)) throw user_error("gate.kappa is {}; expected a finite value", gate.kappa);
   if (!std::isfinite(gate.margin)) throw user_error("gate.margin is {}; expected a finite value", gate.margin);
   for (const auto& [key, value] : {std::pair{"momentum", gate.momentum}, std::pair{"initial_mean", gate.initial_mean},

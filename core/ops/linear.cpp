@@ -1,6 +1,7 @@
 #include "core/ops/linear.h"
 
 #include "core/ops/op_support.h"
+#include "core/ops/times_transposed.h"
 #include "kernels/matmul.h"
 
 namespace longhaul::ops {
@@ -18,11 +19,11 @@ void check(const Tensor& x, const Tensor& weight, const Variable& bias) {
 
 /// y = x W^T + b.
 template <typename T>
-Tensor forward(const Tensor& x, const Tensor& weight, const Variable& bias) {
+Tensor forward(Tape::Mode mode, const Tensor& x, const Tensor& weight, const Variable& bias) {
   const int64_t rows = x.size(0), in = x.size(1), out = weight.size(0);
   const Tensor w = compute_value("linear", weight, x.dtype());
   const Tensor y = Tensor::empty({rows, out}, x.dtype());
-  kernels::matmul<T>(kCpu, y.data<T>(), out, {x.data<T>(), in}, {w.data<T>(), in, true}, rows, out, in, T(1), T(0));
+  times_transposed<T>(mode, y.data<T>(), x.data<T>(), w.data<T>(), rows, out, in);
   if (bias.defined()) {
     const Tensor b = compute_value("linear", bias.value(), x.dtype());
     kernels::add_bias(kCpu, y.data<T>(), b.data<T>(), rows, out);
@@ -58,7 +59,7 @@ Variable linear(Tape& tape, const Variable& x, const Variable& weight, const Var
   check(x.value(), weight.value(), bias);
   return dispatch_float("linear", x.dtype(), [&](auto type) {
     using T = decltype(type);
-    Tensor y = forward<T>(x.value(), weight.value(), bias);
+    Tensor y = forward<T>(tape.mode(), x.value(), weight.value(), bias);
     return tape.record("linear", std::move(y), {x, weight, bias},
                        [x_value = x.value(), weight_value = weight.value(), x_target = x.target(),
                         weight_target = weight.target(), bias_target = bias.target()](const Tensor& dy) {

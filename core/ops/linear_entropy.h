@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "core/tensor/tensor.h"
+#include "core/autograd/tape.h"
 
 namespace longhaul::ops {
 
@@ -11,8 +11,10 @@ namespace longhaul::ops {
 /// be bf16 with f32 hidden. Returns f32 [rows] in [0, 1]; computed in the type of hidden (f64 for f64). Nothing is
 /// recorded: no gradient flows. The vocabulary is walked in tiles with online sums, so only a few MiB of scores exist
 /// and the weight is read once. A row's bits depend on that row and the weight alone, not on the rows beside it or on
-/// the number of threads. `product` is the precision of the scores (GateConfig::product): "f32" is that of hidden.
-/// internal_error "linear_entropy: ..." with both shapes; user_error for an unknown product.
-Tensor linear_entropy(const Tensor& hidden, const Tensor& weight, std::string_view product = "f32");
+/// the number of threads. A decoding tape's mode makes few rows fast (other last bits). `product` is the precision of
+/// the scores (GateConfig::product): "f32", or "int16" (kernels/int16_matmul.h), which f64 rows and the few rows of
+/// decoding do not use. internal_error "linear_entropy: ..." with both shapes; user_error for an unknown product.
+Tensor linear_entropy(const Tensor& hidden, const Tensor& weight, std::string_view product = "f32",
+                      Tape::Mode mode = Tape::Mode::off);
 
 }  // namespace longhaul::ops

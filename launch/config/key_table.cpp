@@ -177,8 +177,7 @@ std::vector<ConfigKey> gate_keys() {
                             "forward pass on, with one slot only"),
       choice<S, &G::attention>("attention", {"compacted", "dense"},
                                "training: only fired queries are computed, or all and then masked; equal to rounding"),
-      choice<S, &G::product>("product", {"f32", "bf16", "int8"},
-                             "precision of the gate's products with the output matrix"),
+      choice<S, &G::product>("product", {"f32", "int16"}, "precision of the gate's products with the output matrix"),
   };
 }
 

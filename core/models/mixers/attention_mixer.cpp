@@ -32,7 +32,7 @@ std::unique_ptr<MixerState> AttentionHeads::make_state(int64_t sequences, int64_
 
 Tensor AttentionHeads::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {
   KeyValueCache& cache = dynamic_cast<AttentionState&>(state).cache;
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   const Tensor attended = cache.attend(0, qkv_(tape, Variable(x)).value(), rows, options_);
   cache.advance(rows);
   return attended;

@@ -65,7 +65,7 @@ std::unique_ptr<MixerState> FusedMixer::make_state(int64_t sequences, int64_t ma
 
 Tensor FusedMixer::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {
   auto& held = dynamic_cast<FusedState&>(state);
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   const Variable attended(attention_->decode(*held.attention, x, rows));
   return join(tape, attended, Variable(recurrent_->decode(*held.recurrent, x, rows))).value();
 }

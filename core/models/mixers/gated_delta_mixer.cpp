@@ -59,7 +59,7 @@ std::unique_ptr<MixerState> GatedDeltaHeads::make_state(int64_t sequences, int64
 
 Tensor GatedDeltaHeads::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {
   auto& held = dynamic_cast<RecurrentState&>(state);
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   const Tensor projected = projection_(tape, Variable(x)).value();
   const Tensor out = Tensor::empty({x.size(0), columns()}, activation_);
   for (const StepRows& step : recurrent_steps(rows)) {

@@ -118,7 +118,7 @@ std::unique_ptr<MixerState> Mamba2Heads::make_state(int64_t sequences, int64_t) 
 }
 
 Tensor Mamba2Heads::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   const Tensor projected = projection_(tape, Variable(x)).value();
   const Values values(parameters_, activation_);
   const Tensor out = Tensor::empty({x.size(0), options_.inner()}, activation_);

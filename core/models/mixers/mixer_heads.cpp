@@ -24,7 +24,7 @@ std::unique_ptr<MixerState> ProjectedMixer::make_state(int64_t sequences, int64_
 }
 
 Tensor ProjectedMixer::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   return projection_(tape, Variable(heads_->decode(state, x, rows))).value();
 }
 

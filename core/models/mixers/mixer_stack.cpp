@@ -95,7 +95,7 @@ void MixerStack::append_states(MixerStates& states, int64_t sequences, int64_t m
 }
 
 Tensor MixerStack::decode(MixerStates& states, const Tensor& x, const DecodeRows& rows) const {
-  Tape tape(Tape::Mode::off);
+  Tape tape(Tape::Mode::decode);
   Variable h(x);
   for (size_t index = 0; index < layers_.size(); ++index) {
     const Layer& layer = layers_[index];

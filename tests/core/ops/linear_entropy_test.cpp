@@ -66,12 +66,44 @@ TEST(LinearEntropy, NoRowsAndBf16Weights) {
             ops::linear_entropy(hidden, stored.to(DType::f32)).to_vector<float>());
 }
 
+TEST(LinearEntropy, ARowAloneHasTheBitsItHasAmongOthers) {
+  const Tensor hidden = random_tensor<float>({1100, 48}, 9), weight = random_tensor<float>({1500, 48}, 10);
+  for (const Tape::Mode mode : {Tape::Mode::off, Tape::Mode::decode}) {
+    const Tensor few = ops::linear_entropy(hidden.rows(1020, 1036), weight, "f32", mode);
+    const Tensor many = ops::linear_entropy(hidden, weight, "f32", Tape::Mode::off);
+    for (const int64_t row : {0, 5, 15}) {
+      const Tensor alone = ops::linear_entropy(hidden.rows(1020 + row, 1021 + row), weight, "f32", mode);
+      EXPECT_EQ(alone.item<float>(), few.data<float>()[row]);
+      if (mode == Tape::Mode::off) {
+        EXPECT_EQ(alone.item<float>(), many.data<float>()[1020 + row]);
+      }
+      EXPECT_NEAR(alone.item<float>(), many.data<float>()[1020 + row], 2e-6);
+    }
+  }
+}
+
 TEST(LinearEntropy, NeedsLittleMemoryWhateverTheVocabulary) {
   const Tensor hidden = random_tensor<float>({3000, 4}, 7), weight = random_tensor<float>({20000, 4}, 8);
   allocator::reset_peak({});
   const int64_t before = allocator::use({}).live_bytes;
   ops::linear_entropy(hidden, weight);
   EXPECT_LE(allocator::use({}).peak_bytes - before, 5 << 20);
+}
+
+TEST(LinearEntropy, SixteenBitScoresChangeLittle) {
+  const Tensor hidden = random_tensor<float>({70, 96}, 11, 2.0), weight = random_tensor<float>({1300, 96}, 12);
+  const std::vector<float> exact = ops::linear_entropy(hidden, weight).to_vector<float>();
+  const std::vector<float> found = ops::linear_entropy(hidden, weight, "int16").to_vector<float>();
+  double difference = 0;
+  for (size_t row = 0; row < exact.size(); ++row)
+    difference = std::max(difference, std::abs(static_cast<double>(found[row]) - static_cast<double>(exact[row])));
+  EXPECT_LT(difference, 2e-3);
+  EXPECT_GT(difference, 0.0) << "another product was asked for";
+  EXPECT_EQ(ops::linear_entropy(hidden.rows(69, 70), weight, "int16").item<float>(), found[69]);
+  EXPECT_EQ(ops::linear_entropy(hidden.rows(0, 2), weight, "int16", Tape::Mode::decode).to_vector<float>(),
+            ops::linear_entropy(hidden.rows(0, 2), weight, "f32", Tape::Mode::decode).to_vector<float>());
+  const Tensor zero = Tensor::zeros({1, 96}, DType::f32);
+  EXPECT_EQ(ops::linear_entropy(zero, weight, "int16").item<float>(), 1.0f);
 }
 
 TEST(LinearEntropy, MistakesAreErrors) {

@@ -52,6 +52,23 @@ TEST(Linear, Bf16WeightsActAsTheirFloatValues) {
   EXPECT_EQ(gradients[0], gradients[1]);
 }
 
+TEST(Linear, DecodingGivesARowTheBitsItHasAmongAFewOthers) {
+  const Tensor x = random_tensor<float>({40, 50}, 1);
+  const Variable weight(random_tensor<float>({9, 50}, 2));
+  const auto product = [&](int64_t begin, int64_t end, Tape::Mode mode) {
+    Tape tape(mode);
+    return ops::linear(tape, Variable(x.rows(begin, end)), weight).value();
+  };
+  const Tensor recorded = product(0, 40, Tape::Mode::record);
+  for (const int64_t rows : {1, 2, 16, 17, 40}) {
+    const Tensor decoded = product(0, rows, Tape::Mode::decode);
+    for (int64_t i = 0; i < decoded.count(); ++i)
+      EXPECT_NEAR(decoded.data<float>()[i], recorded.data<float>()[i], 1e-5) << rows;
+  }
+  EXPECT_EQ(product(3, 4, Tape::Mode::decode).to_vector<float>(),
+            product(0, 16, Tape::Mode::decode).rows(3, 4).to_vector<float>());
+}
+
 TEST(Linear, NoRowsAreHarmless) {
   Tape tape;
   const Variable x(Tensor::zeros({0, 3}, DType::f64), true), w(random_tensor({2, 3}, 1), true);
