@@ -39,7 +39,9 @@ constexpr const char* kUsage =
     "\n"
     "prints the mean cross-entropy in nats per token, the perplexity and the accuracy (the share of targets that are "
     "the\n"
-    "most probable token), every target counted once; data with target masks counts only what they allow\n"
+    "most probable token), every target counted once; data with target masks counts only what they allow; for entropy "
+    "gates\n"
+    "the share of tokens on which they fired\n"
     "\n"
     "examples:\n"
     "  longhaul eval --run runs/tiny --split valid\n"
@@ -90,6 +92,8 @@ DataConfig data_of(const Arguments& arguments, const TrainedModel& trained) {
   return data;
 }
 
+double share(int64_t part, int64_t whole) { return 100 * static_cast<double>(part) / static_cast<double>(whole); }
+
 int score_split(World& world, const Arguments& arguments) {
   TrainedModel trained;
   std::unique_ptr<ValidationSet> set;
@@ -112,6 +116,11 @@ int score_split(World& world, const Arguments& arguments) {
                score.rows, data.context);
     fmt::print("CE {:.6f}  perplexity {:.4f}  accuracy {:.6f}  over {} targets\n", score.mean(), score.perplexity(),
                score.accuracy(), score.valid_targets);
+    for (size_t gate = 0; gate < score.gates.size(); ++gate) {
+      fmt::print("gate {} fired on {:.3f} % of {} tokens, {:.3f} % of those with a target\n", gate,
+                 share(score.gates[gate].fired, score.tokens), score.tokens,
+                 share(score.gates[gate].fired_on_targets, score.valid_targets));
+    }
   }
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "core/comm/communicator.h"
 #include "core/models/language_model.h"
@@ -11,11 +12,19 @@
 
 namespace longhaul {
 
+/// On how many tokens an entropy gate fired.
+struct GateScore {
+  int64_t fired = 0;             ///< of all tokens
+  int64_t fired_on_targets = 0;  ///< of those with a valid target
+};
+
 struct ValidationScore {
   double cross_entropy_sum = 0;
   int64_t valid_targets = 0;
   int64_t rows = 0;
   int64_t correct = 0;  ///< targets that were the most probable token
+  int64_t tokens = 0;
+  std::vector<GateScore> gates = {};  ///< of each gate of the model
   double mean() const { return cross_entropy_sum / static_cast<double>(valid_targets); }
   double perplexity() const;
   double accuracy() const { return static_cast<double>(correct) / static_cast<double>(valid_targets); }

@@ -71,6 +71,34 @@ TEST(Validation, AccuracyCountsTheMostProbableTokens) {
   EXPECT_EQ(score_rows(*group, *model, 5, 2, some, [](int64_t) {}).accuracy(), 0.6);
 }
 
+TEST(Validation, CountsWhereGatesFired) {
+  auto group = make_single_communicator();
+  const auto score_with = [&](double initial_mean) {
+    ModelConfig config;
+    config.family = "amor";
+    config.vocab_size = 11;
+    config.context_length = 4;
+    config.n_layer = 1;
+    config.d_model = 8;
+    config.n_head = 2;
+    config.mixer_head_size = 4;
+    config.state_size = 4;
+    config.gate = {.blocks = 2, .kappa = 0, .initial_mean = initial_mean};
+    auto model = make_model(resolved(config), 1);
+    return score_rows(*group, *model, 5, 2, rows_of, [](int64_t) {});
+  };
+  const ValidationScore always = score_with(0), never = score_with(1);
+  EXPECT_EQ(always.tokens, 20);
+  ASSERT_EQ(always.gates.size(), 2u);
+  for (size_t gate = 0; gate < 2; ++gate) {
+    EXPECT_EQ(always.gates[gate].fired, 20);
+    EXPECT_EQ(always.gates[gate].fired_on_targets, 10);
+    EXPECT_EQ(never.gates[gate].fired, 0);
+    EXPECT_EQ(never.gates[gate].fired_on_targets, 0);
+  }
+  EXPECT_TRUE(score_rows(*group, *make_model(tiny(), 1), 5, 2, rows_of, [](int64_t) {}).gates.empty());
+}
+
 TEST(Validation, WithoutATargetIsAnErrorNotNan) {
   auto group = make_single_communicator();
   auto model = make_model(tiny(), 1);
@@ -85,7 +113,9 @@ TEST(Validation, LimitsRowsByTokens) {
 }
 
 TEST(Validation, MeanIsTotalSumOverTotalTargets) {
-  ValidationScore score{2 + 90, 1 + 9, 2};
+  ValidationScore score;
+  score.cross_entropy_sum = 2 + 90;
+  score.valid_targets = 1 + 9;
   EXPECT_DOUBLE_EQ(score.mean(), 9.2);
 }
 
