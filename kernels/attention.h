@@ -23,7 +23,8 @@ inline constexpr int64_t kMaxPriorRank = 8;
 
 /// What attention adds to the scores of every head and row: for key j <= query i of a row, both positions in the row,
 ///   bias_ij = clamp(sum over r < rank of query_ir key_jr + query_i,rank + key_j,rank, -limit, limit).
-/// query and key are [length, rank + 1]; rank 1..kMaxPriorRank.
+/// query and key are [length, rank + 1]; rank 1..kMaxPriorRank;
+/// length >= key_length.
 template <typename T>
 struct AttentionPrior {
   int64_t length = 0, rank = 0;
@@ -32,18 +33,28 @@ struct AttentionPrior {
   double limit = 0;
 };
 
-/// out: attention output; lse [batch, query_heads, query_length]: log-sum-exp of each row's scaled scores (-inf where a
-/// query sees no key; its output is exactly 0). document_start [batch, query_length]: first key position each query may
-/// see, non-decreasing along a row; null: 0 everywhere.
+/// What attention_backward leaves for the gradient of a prior of rank K: with G_ij the gradient to bias_ij, 0 where it
+/// was clipped, the sums over rows of the batch, heads and keys j of G_ij key_jr for each r < K, of G_ij, and of
+/// G_ij (i - j).
+template <typename T>
+struct AttentionPriorGradient {
+  double* sums = nullptr;  ///< [query_length, K + 2]; null: not wanted
+  T* rows = nullptr;       ///< scratch [batch, query_heads, query_length, K + 2]
+};
+
+/// out: attention output; lse [batch, query_heads, query_length]: log-sum-exp of each row's scores, scaled and with the
+/// prior (-inf where a query sees no key; its output is exactly 0). document_start [batch, query_length]: first key
+/// position each query may see, non-decreasing along a row; null: 0 everywhere. A prior of rank 0 is none.
 template <typename T>
 void attention_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* document_start,
-                       const AttentionShape& shape);
+                       const AttentionShape& shape, const AttentionPrior<T>& prior = {});
 
 /// Overwrites dq, dk, dv (layout and strides of q, k, v). delta [batch, query_heads, query_length] is scratch.
 /// Needs query_length == key_length. The result does not depend on the number of threads.
 template <typename T>
 void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
-                        const T* k, const T* v, const int32_t* document_start, const AttentionShape& shape);
+                        const T* k, const T* v, const int32_t* document_start, const AttentionShape& shape,
+                        const AttentionPrior<T>& prior = {}, const AttentionPriorGradient<T>& dprior = {});
 
 // Attention of some tokens only (entropy-gated attention computes the queries that fired): `count` queries, query i is
 // that of token query_rows[i] of the flat [batch * key_length] token axis, in rising order; it sees the keys of its
@@ -51,6 +62,7 @@ void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const
 // and document_start [batch, key_length] all tokens; lse and delta are [query_heads, count]. shape.query_length equals
 // key_length. A row has the bits that attention_forward gives it. Gradients of keys sum over tiles of queries counted
 // from the first one of each document, so that what fires in other documents changes no bits.
+// There is no prior here.
 
 template <typename T>
 void attention_rows_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* query_rows,

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "kernels/attention.h"
-#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/attention_prior_tile.h"
 
 namespace longhaul::kernels {
 namespace {
@@ -25,6 +25,7 @@ struct BackwardTile {
   alignas(64) T dscores[kTile * kTile];        ///< [key][query]: dP, then dS
   alignas(64) T lse[kTile];                    ///< +inf where a query sees no key and in padding: P becomes 0
   alignas(64) T delta[kTile];
+  PriorTile<T> prior;
 };
 
 /// One vector of queries over `rows` keys: S and dP become P and dS.
@@ -49,6 +50,37 @@ template <typename T>
   }
 }
 
+/// The same with the prior in S; its gradient joins the totals. Rows beyond the tile's keys stay as they are: nothing
+/// of them is kept.
+template <int64_t kRank, typename T>
+[[gnu::noinline]] void prior_score_gradients(BackwardTile<T>& tile, int64_t query, int64_t rows,
+                                             const QueryTile& queries, const KeyTile& keys) {
+  using V = simd::Vec<T>;
+  const V lse = simd::load(tile.lse + query), delta = simd::load(tile.delta + query);
+  const PriorRegisters<kRank, 1, T> registers(tile.prior, query);
+  PriorSums<kRank, T> sums;
+  V newest;
+  for (int64_t lane = 0; lane < simd::kWidth<T>; ++lane)
+    newest[lane] = static_cast<T>(queries.positions[query + lane] - keys.first);
+  const T* key_factors = tile.prior.key + keys.first * (kRank + 1);
+  for (int64_t key = 0; key < std::min(rows, keys.count); ++key, key_factors += kRank + 1) {
+    T *const p_at = tile.probabilities + key * kTile + query, *const ds_at = tile.dscores + key * kTile + query;
+    V bias;
+    registers.unclipped(&bias, key_factors);
+    const V clipped = registers.clip(bias), distance = newest - static_cast<T>(key);
+    V p = simd::exp(simd::load(p_at) + clipped - lse);
+    V ds = p * (simd::load(ds_at) - delta);
+    if (keys.masked) {
+      p = distance >= T(0) ? p : V{};
+      ds = distance >= T(0) ? ds : V{};
+    }
+    simd::store<T>(p_at, p);
+    simd::store<T>(ds_at, ds);
+    sums.add(clipped == bias ? ds : V{}, distance, key_factors);
+  }
+  sums.add_to(tile.prior, query);
+}
+
 /// Scores and their gradients of the tile, and dq.
 template <typename T>
 void query_gradients(BackwardTile<T>& tile, const QueryTile& queries, const KeyTile& keys, int64_t head_size,
@@ -64,7 +96,11 @@ void query_gradients(BackwardTile<T>& tile, const QueryTile& queries, const KeyT
     }
     if (rows == 0) continue;
     for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
-      score_gradients(tile, group + vector, rows, queries, keys);
+      if (tile.prior.rank == 0)
+        score_gradients(tile, group + vector, rows, queries, keys);
+      else
+        with_rank(tile.prior.rank,
+                  [&](auto rank) { prior_score_gradients<rank>(tile, group + vector, rows, queries, keys); });
     for (int64_t query = group; query < group_end; query += kRows) {
       const int64_t depth = keys.seen_by(queries, std::min(query + kRows, group_end) - 1);
       for (int64_t d = 0; d < width; d += kColumns<T>)
@@ -101,6 +137,8 @@ struct HeadView {
   T *dq, *dk, *dv, *delta;
   const T *dout, *out, *lse, *q, *k, *v;
   RowQueries queries;
+  AttentionPrior<T> prior;
+  T* prior_rows;  ///< [query][rank + 2] or null
 };
 
 template <typename T>
@@ -115,6 +153,8 @@ template <typename T>
   transpose(tile.queries_transposed, tile.queries, width, padded, head_size);
   transpose(tile.dout_transposed, tile.dout, width, padded, head_size);
   std::fill(tile.dq, tile.dq + padded * width, T(0));
+  tile.prior.load(head.prior, queries);
+  tile.prior.clear_totals();
   for (int64_t query = 0; query < padded; ++query) {
     tile.delta[query] = 0;
     tile.lse[query] = std::numeric_limits<T>::infinity();
@@ -126,6 +166,13 @@ template <typename T>
         out + query * shape.out_stride);
     head.delta[queries.first + query] = tile.delta[query];
   }
+}
+
+template <typename T>
+void write_prior_rows(T* rows, const PriorTile<T>& prior, const QueryTile& queries) {
+  const int64_t width = prior.rank + 2;
+  for (int64_t query = 0; query < queries.count; ++query)
+    for (int64_t r = 0; r < width; ++r) rows[(queries.first + query) * width + r] = prior.totals[r * kTile + query];
 }
 
 /// All gradients that one query head gives.
@@ -150,6 +197,7 @@ void head_backward(BackwardTile<T>& tile, const HeadView<T>& head, const Attenti
     for (int64_t row = 0; row < queries.count; ++row)
       for (int64_t d = 0; d < head_size; ++d)
         head.dq[(query + row) * shape.q_stride + d] = tile.dq[row * width + d] * static_cast<T>(shape.scale);
+    if (head.prior_rows != nullptr) write_prior_rows(head.prior_rows, tile.prior, queries);
     query += queries.count;
   }
 }
@@ -159,6 +207,8 @@ template <typename T>
 struct Arrays {
   T *dq, *dk, *dv, *delta;
   const T *dout, *out, *lse, *q, *k, *v;
+  AttentionPrior<T> prior = {};
+  AttentionPriorGradient<T> dprior = {};
 };
 
 /// queries_of(row) are the row's queries, `total` in all; lse and delta of (row, head) begin at lse_at(queries, row,
@@ -182,35 +232,52 @@ void backward(const Arrays<T>& a, int64_t total, QueriesOf queries_of, LseAt lse
       const int64_t at_q = queries.first * shape.q_stride + head * head_size;
       const int64_t at_out = queries.first * shape.out_stride + head * head_size;
       const int64_t at_row = lse_at(queries, row, head);
-      const HeadView<T> view{.dq = a.dq + at_q,
-                             .dk = a.dk + kv,
-                             .dv = a.dv + kv,
-                             .delta = a.delta + at_row,
-                             .dout = a.dout + at_out,
-                             .out = a.out + at_out,
-                             .lse = a.lse + at_row,
-                             .q = a.q + at_q,
-                             .k = a.k + kv,
-                             .v = a.v + kv,
-                             .queries = queries};
+      const HeadView<T> view{
+          .dq = a.dq + at_q,
+          .dk = a.dk + kv,
+          .dv = a.dv + kv,
+          .delta = a.delta + at_row,
+          .dout = a.dout + at_out,
+          .out = a.out + at_out,
+          .lse = a.lse + at_row,
+          .q = a.q + at_q,
+          .k = a.k + kv,
+          .v = a.v + kv,
+          .queries = queries,
+          .prior = a.prior,
+          .prior_rows = a.dprior.sums == nullptr ? nullptr : a.dprior.rows + at_row * (a.prior.rank + 2)};
       head_backward(tile, view, shape);
     }
   }
+}
+
+/// Sums of the prior's gradient over rows of the batch and heads, in rising order.
+template <typename T>
+void sum_prior_rows(const AttentionPriorGradient<T>& dprior, int64_t rank, const AttentionShape& shape) {
+  const int64_t row = shape.query_length * (rank + 2), heads = shape.batch * shape.query_heads;
+  parallel_ranges(row, 16, row * heads, [=](int64_t begin, int64_t end) {
+    std::fill(dprior.sums + begin, dprior.sums + end, 0.0);
+    for (int64_t head = 0; head < heads; ++head)
+      for (int64_t i = begin; i < end; ++i) dprior.sums[i] += static_cast<double>(dprior.rows[head * row + i]);
+  });
 }
 
 }  // namespace
 
 template <typename T>
 void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
-                        const T* k, const T* v, const int32_t* document_start, const AttentionShape& shape) {
+                        const T* k, const T* v, const int32_t* document_start, const AttentionShape& shape,
+                        const AttentionPrior<T>& prior, const AttentionPriorGradient<T>& dprior) {
   check_shape(shape, true);
+  check_prior(shape, prior.rank, prior.length);
   backward<T>(
-      {dq, dk, dv, delta, dout, out, lse, q, k, v}, shape.batch * shape.query_length,
+      {dq, dk, dv, delta, dout, out, lse, q, k, v, prior, dprior}, shape.batch * shape.query_length,
       [&](int64_t row) { return consecutive_queries(document_start, shape, row); },
       [&](const RowQueries&, int64_t row, int64_t head) {
         return (row * shape.query_heads + head) * shape.query_length;
       },
       shape);
+  if (dprior.sums != nullptr) sum_prior_rows(dprior, prior.rank, shape);
 }
 
 template <typename T>
@@ -226,7 +293,8 @@ void attention_rows_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, 
 
 #define LONGHAUL_INSTANTIATE(T)                                                                                     \
   template void attention_backward(Cpu, T*, T*, T*, T*, const T*, const T*, const T*, const T*, const T*, const T*, \
-                                   const int32_t*, const AttentionShape&);                                          \
+                                   const int32_t*, const AttentionShape&, const AttentionPrior<T>&,                 \
+                                   const AttentionPriorGradient<T>&);                                               \
   template void attention_rows_backward(Cpu, T*, T*, T*, T*, const T*, const T*, const T*, const T*, const T*,      \
                                         const T*, const int32_t*, int64_t, const int32_t*, const AttentionShape&);
 LONGHAUL_INSTANTIATE(float)

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "kernels/attention.h"
-#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/attention_prior_tile.h"
 
 namespace longhaul::kernels {
 namespace {
@@ -22,6 +22,7 @@ struct ForwardTile {
   alignas(64) T largest[kTile];         ///< running maximum of each query
   alignas(64) T sums[kTile];            ///< running sum of exponentials
   alignas(64) T factors[kTile];         ///< what the sums so far are multiplied with
+  PriorTile<T> prior;
 };
 
 /// Online softmax of one vector of queries over `seen` keys: scores become exponentials below the new maximum.
@@ -69,6 +70,8 @@ void attend(ForwardTile<T>& tile, const QueryTile& queries, const KeyTile& keys,
     for (int64_t key = 0; key < seen; key += kRows)
       multiply<Into::kOverwrite>(tile.scores + key * kTile + group, kTile, tile.keys + key * width, width, 1,
                                  tile.transposed + group, kTile, head_size);
+    if (tile.prior.rank > 0)
+      with_rank(tile.prior.rank, [&](auto rank) { add_prior<rank>(tile.scores, tile.prior, group, keys.first, seen); });
     for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
       softmax_step(tile, group + vector, seen, queries, keys);
     for (int64_t query = group; query < group_end; query += kRows) {
@@ -97,6 +100,7 @@ struct ForwardUnit {
   T *out, *lse;
   const T *q, *k, *v;
   RowQueries queries;
+  AttentionPrior<T> prior;
 };
 
 template <typename T>
@@ -109,6 +113,7 @@ void run_unit(const ForwardUnit<T>& unit, int64_t begin, int64_t end, const Atte
     pack_rows(tile.rows, width, padded, unit.q + query * shape.q_stride, shape.q_stride, queries.count, head_size,
               static_cast<T>(shape.scale));
     transpose(tile.transposed, tile.rows, width, padded, head_size);
+    tile.prior.load(unit.prior, queries);
     std::fill(tile.rows, tile.rows + padded * width, T(0));
     std::fill(tile.sums, tile.sums + padded, T(0));
     std::fill(tile.largest, tile.largest + padded, -std::numeric_limits<T>::infinity());
@@ -129,7 +134,7 @@ void run_unit(const ForwardUnit<T>& unit, int64_t begin, int64_t end, const Atte
 /// lse_at(queries, row, head).
 template <typename T, typename QueriesOf, typename LseAt>
 void forward(T* out, T* lse, const T* q, const T* k, const T* v, int64_t most, int64_t total, QueriesOf queries_of,
-             LseAt lse_at, const AttentionShape& shape) {
+             LseAt lse_at, const AttentionShape& shape, const AttentionPrior<T>& prior) {
   const int64_t blocks = (most + kQueryBlock - 1) / kQueryBlock, units = shape.batch * shape.query_heads * blocks;
 #pragma omp parallel for schedule(dynamic, 1) if (units > 1 && attention_work(shape, total) >= kParallelElements)
   for (int64_t unit = 0; unit < units; ++unit) {
@@ -143,7 +148,8 @@ void forward(T* out, T* lse, const T* q, const T* k, const T* v, int64_t most, i
                  .q = q + queries.first * shape.q_stride + head * shape.head_size,
                  .k = k + kv,
                  .v = v + kv,
-                 .queries = queries},
+                 .queries = queries,
+                 .prior = prior},
                 begin, end, shape);
   }
 }
@@ -152,15 +158,16 @@ void forward(T* out, T* lse, const T* q, const T* k, const T* v, int64_t most, i
 
 template <typename T>
 void attention_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* document_start,
-                       const AttentionShape& shape) {
+                       const AttentionShape& shape, const AttentionPrior<T>& prior) {
   check_shape(shape, false);
+  check_prior(shape, prior.rank, prior.length);
   forward(
       out, lse, q, k, v, shape.query_length, shape.batch * shape.query_length,
       [&](int64_t row) { return consecutive_queries(document_start, shape, row); },
       [&](const RowQueries&, int64_t row, int64_t head) {
         return (row * shape.query_heads + head) * shape.query_length;
       },
-      shape);
+      shape, prior);
 }
 
 template <typename T>
@@ -170,12 +177,13 @@ void attention_rows_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T
   forward(
       out, lse, q, k, v, count, count,
       [&](int64_t row) { return chosen_queries(query_rows, count, document_start, shape, row); },
-      [&](const RowQueries& queries, int64_t, int64_t head) { return head * count + queries.first; }, shape);
+      [&](const RowQueries& queries, int64_t, int64_t head) { return head * count + queries.first; }, shape, {});
 }
 
-#define LONGHAUL_INSTANTIATE(T)                                                                                      \
-  template void attention_forward(Cpu, T*, T*, const T*, const T*, const T*, const int32_t*, const AttentionShape&); \
-  template void attention_rows_forward(Cpu, T*, T*, const T*, const T*, const T*, const int32_t*, int64_t,           \
+#define LONGHAUL_INSTANTIATE(T)                                                                                     \
+  template void attention_forward(Cpu, T*, T*, const T*, const T*, const T*, const int32_t*, const AttentionShape&, \
+                                  const AttentionPrior<T>&);                                                        \
+  template void attention_rows_forward(Cpu, T*, T*, const T*, const T*, const T*, const int32_t*, int64_t,          \
                                        const int32_t*, const AttentionShape&);
 LONGHAUL_INSTANTIATE(float)
 LONGHAUL_INSTANTIATE(double)

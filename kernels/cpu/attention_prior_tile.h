@@ -1,0 +1,125 @@
+// The prior of attention (kernels/attention.h) within a tile: formed in registers from the factors of its queries and
+// keys, added to the scores, and its gradient summed over keys.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cpu/attention_tile.h"
+
+namespace longhaul::kernels::attention {
+
+/// Factors of the queries of a tile. rank 0: there is no prior.
+template <typename T>
+struct PriorTile {
+  int64_t rank = 0;
+  const T* key = nullptr;                             ///< all keys: [position][rank + 1]
+  T limit = 0;                                        ///< of the bias
+  alignas(64) T query[(kMaxPriorRank + 1) * kTile];   ///< [rank + 1][query]
+  alignas(64) T totals[(kMaxPriorRank + 2) * kTile];  ///< backward: [rank + 2][query], summed over the keys so far
+
+  void load(const AttentionPrior<T>& prior, const QueryTile& queries) {
+    rank = prior.rank;
+    key = prior.key;
+    limit = static_cast<T>(prior.limit);
+    for (int64_t r = 0; rank > 0 && r <= rank; ++r)
+      for (int64_t i = 0; i < kTile; ++i) query[r * kTile + i] = prior.query[queries.positions[i] * (rank + 1) + r];
+  }
+  void clear_totals() { std::fill_n(totals, (rank + 2) * kTile, T(0)); }
+};
+
+/// Calls f(rank as a constant type).
+template <typename F>
+void with_rank(int64_t rank, F f) {
+  static_assert(kMaxPriorRank == 8);
+  switch (rank) {
+    case 1:
+      return f(std::integral_constant<int64_t, 1>());
+    case 2:
+      return f(std::integral_constant<int64_t, 2>());
+    case 3:
+      return f(std::integral_constant<int64_t, 3>());
+    case 4:
+      return f(std::integral_constant<int64_t, 4>());
+    case 5:
+      return f(std::integral_constant<int64_t, 5>());
+    case 6:
+      return f(std::integral_constant<int64_t, 6>());
+    case 7:
+      return f(std::integral_constant<int64_t, 7>());
+    default:
+      return f(std::integral_constant<int64_t, 8>());
+  }
+}
+
+/// The factors of kCount vectors of queries in registers.
+template <int64_t kRank, int64_t kCount, typename T>
+struct PriorRegisters {
+  using V = simd::Vec<T>;
+  V factors[kRank][kCount], offsets[kCount], low, high;
+
+  PriorRegisters(const PriorTile<T>& prior, int64_t query)
+      : low(simd::broadcast(-prior.limit)), high(simd::broadcast(prior.limit)) {
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < kCount; ++v) {
+      const T* const at = prior.query + query + v * simd::kWidth<T>;
+#pragma GCC unroll 8
+      for (int64_t r = 0; r < kRank; ++r) factors[r][v] = simd::load(at + r * kTile);
+      offsets[v] = simd::load(at + kRank * kTile);
+    }
+  }
+  /// bias[v] with one key, before clipping.
+  void unclipped(V* bias, const T* key) const {
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < kCount; ++v) bias[v] = offsets[v] + key[kRank];
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kRank; ++r) {
+      const V value = simd::broadcast(key[r]);
+#pragma GCC unroll 8
+      for (int64_t v = 0; v < kCount; ++v) bias[v] = simd::fma(factors[r][v], value, bias[v]);
+    }
+  }
+  V clip(V bias) const { return simd::min(high, simd::max(low, bias)); }  // NaN stays NaN
+};
+
+/// scores [key][kTile] += bias, for kColumns queries from `query` on and `seen` keys from position `first_key` on.
+template <int64_t kRank, typename T>
+[[gnu::noinline]] void add_prior(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key, int64_t seen) {
+  using V = simd::Vec<T>;
+  const PriorRegisters<kRank, kVectors, T> registers(prior, query);
+  const T* key = prior.key + first_key * (kRank + 1);
+  scores += query;
+  for (int64_t i = 0; i < seen; ++i, key += kRank + 1, scores += kTile) {
+    V bias[kVectors];
+    registers.unclipped(bias, key);
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < kVectors; ++v) {
+      T* const at = scores + v * simd::kWidth<T>;
+      simd::store<T>(at, simd::load(at) + registers.clip(bias[v]));
+    }
+  }
+}
+
+/// Running sums over keys of the gradient to the bias of one vector of queries.
+template <int64_t kRank, typename T>
+struct PriorSums {
+  using V = simd::Vec<T>;
+  V by_key[kRank] = {}, alone = {}, by_distance = {};
+
+  void add(V gradient, V distance, const T* key) {
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kRank; ++r) by_key[r] = simd::fma(gradient, simd::broadcast(key[r]), by_key[r]);
+    alone += gradient;
+    by_distance = simd::fma(gradient, distance, by_distance);
+  }
+  void add_to(PriorTile<T>& prior, int64_t query) const {
+    T* const at = prior.totals + query;
+    for (int64_t r = 0; r < kRank; ++r) simd::store<T>(at + r * kTile, simd::load(at + r * kTile) + by_key[r]);
+    simd::store<T>(at + kRank * kTile, simd::load(at + kRank * kTile) + alone);
+    simd::store<T>(at + (kRank + 1) * kTile, simd::load(at + (kRank + 1) * kTile) + by_distance);
+  }
+};
+
+/// Throws where a prior does not fit the call; no prior fits always.
+void check_prior(const AttentionShape& shape, int64_t rank, int64_t length);
+
+}  // namespace longhaul::kernels::attention
