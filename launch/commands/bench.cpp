@@ -12,6 +12,7 @@
 #include "kernels/error.h"
 #include "kernels/philox.h"
 #include "launch/arguments.h"
+#include "launch/commands/bench_decode.h"
 #include "launch/config/load_configuration.h"
 #include "launch/metrics/stopwatch.h"
 #include "launch/metrics/throughput.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: [mpirun -n RANKS] longhaul bench step --config FILE [--set K=V]... [--rows B] [--length T] [--steps N]\n"
+    "       longhaul bench decode --config FILE [--set K=V]... [--lengths L,L,...] [--tokens N] [--rate X]\n"
     "\n"
     "times whole training steps (forward, backward, clipping, AdamW) on random tokens, one slot per rank, and prints "
     "the\n"
@@ -32,6 +34,14 @@ constexpr const char* kUsage =
     "  --rows B     rows of a step and rank (default train.rows_per_slot)\n"
     "  --length T   tokens of a row (default data.context)\n"
     "  --steps N    timed steps after one that is not (default 5)\n"
+    "\n"
+    "bench decode times single tokens of one sequence of a gated model (family amor) at several context lengths, with "
+    "the\n"
+    "exact gate, with a router, with attention always on and never, and tells from which length a gate pays\n"
+    "\n"
+    "  --lengths L,...  tokens seen before (default 512,2048,8192,32768)\n"
+    "  --tokens N       timed at each length (default 20)\n"
+    "  --rate X         share of tokens on which the gates fire (default 0.22)\n"
     "\n"
     "examples:\n"
     "  longhaul bench step --config configs/gpt2-124m.ini --rows 1 --length 512\n"
@@ -160,14 +170,17 @@ int run(const std::vector<std::string>& words) {
   return with_world([&](World& world) {
     std::unique_ptr<Arguments> arguments;
     agree(world.group(), "command line", [&] {
-      arguments = std::make_unique<Arguments>("bench", words,
-                                              ArgumentSpec{.options = {"config=", "set=", "rows=", "length=", "steps="},
-                                                           .repeatable = {"set"},
-                                                           .least_operands = 1,
-                                                           .most_operands = 1});
-      if (arguments->operands()[0] != "step")
-        throw user_error("longhaul bench: '{}' is unknown; there is `bench step`", arguments->operands()[0]);
+      arguments = std::make_unique<Arguments>(
+          "bench", words,
+          ArgumentSpec{.options = {"config=", "set=", "rows=", "length=", "steps=", "lengths=", "tokens=", "rate="},
+                       .repeatable = {"set"},
+                       .least_operands = 1,
+                       .most_operands = 1});
+      const std::string& what = arguments->operands()[0];
+      if (what != "step" && what != "decode")
+        throw user_error("longhaul bench: '{}' is unknown; there are `bench step` and `bench decode`", what);
     });
+    if (arguments->operands()[0] == "decode") return bench_decode(*arguments);
     return bench_step(world, *arguments);
   });
 }
