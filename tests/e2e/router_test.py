@@ -65,6 +65,15 @@ def models_without_gates_are_refused(place):
         assert "no entropy gates" in process.stderr, process.stderr
 
 
+def decoding_is_timed_against_context_length(place):
+    settings = [word for setting in (*runs.FAMILIES["amor"], "model.vocab_size=257") for word in ("--set", setting)]
+    words = ["bench", "decode", "--config", place.config("timed"), "--lengths", "16,64", "--tokens", "4", "--rate", "0.5", *settings]
+    output = runs.must(runs.run(words)).stdout
+    rows = [line.split() for line in output.splitlines() if re.match(r" +(16|64) ", line)]
+    assert [row[0] for row in rows] == ["16", "64"] and all(len(row) == 5 and float(row[1]) > 0 for row in rows), output
+    assert "cheaper than always-on attention" in output, output
+
+
 if __name__ == "__main__":
     runs.main([trained, refused_without_a_fit, fit_reports_and_leaves_the_checkpoint_alone, generation_counts_what_it_skipped,
-               scores_differ_little, models_without_gates_are_refused])
+               scores_differ_little, models_without_gates_are_refused, decoding_is_timed_against_context_length])
