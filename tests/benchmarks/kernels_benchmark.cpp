@@ -20,8 +20,11 @@
 #include "kernels/cpu_isa.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
+#include "kernels/entropy.h"
+#include "kernels/int16_matmul.h"
 #include "kernels/layer_norm.h"
 #include "kernels/matmul.h"
+#include "kernels/matvec.h"
 #include "kernels/pointwise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -229,6 +232,43 @@ void cross_entropy(benchmark::State& state) {
   });
 }
 
+/// The scores of a gate: 512 rows against 1024 rows of the output matrix, quantised before each product or once.
+void int16_product(benchmark::State& state) {
+  constexpr int64_t kColumns = 1024;
+  const Floats x = values(kRows * kWidth), weight = values(kColumns * kWidth);
+  std::vector<int16_t> left(static_cast<size_t>(int16_left_count(kRows, kWidth)));
+  std::vector<int16_t> right(static_cast<size_t>(int16_right_count(kColumns, kWidth)));
+  Floats left_scales(kRows), right_scales(kColumns), c(static_cast<size_t>(kRows * kColumns));
+  const auto quantize = [&] {
+    int16_quantize_left(Cpu{}, left.data(), left_scales.data(), x.data(), kRows, kWidth);
+    int16_quantize_right(Cpu{}, right.data(), right_scales.data(), weight.data(), kColumns, kWidth);
+  };
+  quantize();
+  measure(state, "GFLOP/s", 2.0 * kRows * kColumns * kWidth, sgemm_rate(), [&] {
+    if (state.range(0) != 0) quantize();
+    int16_matmul(Cpu{}, c.data(), kColumns, left.data(), left_scales.data(), right.data(), right_scales.data(), kRows,
+                 kColumns, kWidth);
+  });
+}
+
+/// Argument: rows. The output matrix of gpt2-124M is read once.
+void row_products(benchmark::State& state) {
+  const Floats x = values(state.range(0) * kWidth), weight = values(kVocabulary * kWidth);
+  Floats y(static_cast<size_t>(state.range(0) * kVocabulary));
+  measure_bytes(state, kVocabulary * kWidth * 4,
+                [&] { matvec<float>(Cpu{}, y.data(), x.data(), weight.data(), state.range(0), kVocabulary, kWidth); });
+}
+
+void entropy(benchmark::State& state) {
+  constexpr int64_t kColumns = 1024;
+  const Floats scores = values(kRows * kColumns);
+  measure_bytes(state, kRows * kColumns * 4, [&] {
+    std::vector<RunningEntropy> running(kRows);
+    entropy_update<float>(Cpu{}, running.data(), scores.data(), kColumns, kRows, kColumns);
+    benchmark::DoNotOptimize(running.data());
+  });
+}
+
 void adamw(benchmark::State& state) {
   constexpr int64_t kCount = 1 << 24;
   Floats p = values(kCount), m(p.size(), 0), v(p.size(), 0);
@@ -306,6 +346,9 @@ BENCHMARK(attention)
     ->Iterations(5);
 BENCHMARK(attention_rows)->ArgNames({"backward", "percent"})->ArgsProduct({{0, 1}, {100, 22}})->Iterations(3);
 BENCHMARK(cross_entropy)->Iterations(5);
+BENCHMARK(int16_product)->ArgName("quantize")->Arg(0)->Arg(1)->Iterations(5);
+BENCHMARK(row_products)->ArgName("rows")->Arg(1)->Arg(3)->Arg(16)->Iterations(5);
+BENCHMARK(entropy)->Iterations(5);
 BENCHMARK(adamw)->Iterations(5);
 BENCHMARK(embedding)->ArgName("backward")->Arg(0)->Arg(1)->Iterations(5);
 BENCHMARK(rope)->Iterations(5);
