@@ -28,14 +28,15 @@ struct TileProduct {
   bool lower_c = false;  ///< only C's lower triangle and its diagonal are wanted
 };
 
+// V is in the templates' names so that the variants of the kernel library and a program that includes this file never
+// share a function.
 namespace tile {
 
-inline constexpr int64_t kRows = 4, kVectors = 2;  ///< what a register tile of C holds
+inline constexpr int64_t kRows = 4, kVectors = 3;  ///< what a register tile of C holds
 
 /// `rows` x `vectors` vectors of C; the last vector has `count` columns.
-template <int64_t rows, int64_t vectors, bool whole, typename T>
+template <int64_t rows, int64_t vectors, bool whole, typename T, typename V = simd::Vec<T>>
 inline void multiply(const TileProduct<T>& p, int64_t i, int64_t j, int64_t first, int64_t last, int64_t count) {
-  using V = simd::Vec<T>;
   constexpr int64_t kWidth = simd::kWidth<T>;
   T* c = p.c + i * p.c_stride + j;
   V sums[rows][vectors];
@@ -74,7 +75,7 @@ inline void multiply(const TileProduct<T>& p, int64_t i, int64_t j, int64_t firs
   }
 }
 
-template <int64_t rows, typename T>
+template <int64_t rows, typename T, typename V = simd::Vec<T>>
 void multiply_rows(const TileProduct<T>& p, int64_t i) {
   constexpr int64_t kWidth = simd::kWidth<T>;
   const int64_t first = p.a_part == Part::kUpper ? i : 0;
@@ -84,13 +85,14 @@ void multiply_rows(const TileProduct<T>& p, int64_t i) {
   for (; j < end && j + kVectors * kWidth <= p.columns; j += kVectors * kWidth) {
     multiply<rows, kVectors, true>(p, i, j, first, last, 0);
   }
+  for (; j < end && j + 2 * kWidth <= p.columns; j += 2 * kWidth) multiply<rows, 2, true>(p, i, j, first, last, 0);
   for (; j < end && j + kWidth <= p.columns; j += kWidth) multiply<rows, 1, true>(p, i, j, first, last, 0);
   if (j < end) multiply<rows, 1, false>(p, i, j, first, last, p.columns - j);
 }
 
 }  // namespace tile
 
-template <typename T>
+template <typename T, typename V = simd::Vec<T>>
 void tile_product(const TileProduct<T>& p) {
   int64_t i = 0;
   for (; i + tile::kRows <= p.rows; i += tile::kRows) tile::multiply_rows<tile::kRows>(p, i);
