@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "core/io/safetensors.h"
 
 namespace longhaul {
@@ -65,6 +67,38 @@ TEST_F(EvaluationDump, GradientsAreOnlyThereOnRequest) {
   EXPECT_EQ(dump("[[1, 2]]", false).entries().size(), 3u);
   EXPECT_EQ(dump("[[1, 2]]", true).entries().size(),
             3u + 11u);  // embedding, two norms, four + three matrices, final norm
+}
+
+TEST_F(EvaluationDump, EntropyGatesShowTheirEntropiesAndDecisions) {
+  ModelConfig config;
+  config.family = "amor";
+  config.vocab_size = 11;
+  config.context_length = 8;
+  config.n_layer = 1;
+  config.d_model = 8;
+  config.n_head = 2;
+  config.mixer_head_size = 4;
+  config.state_size = 3;
+  config.gate.blocks = 2;
+  config.initializer_range = 0.5;
+  const auto model = make_model(config, 2);
+  write_file_durably(ids_, "[[[1, 2, 3], [4]], [5, 6]]");
+  write_evaluation_dump(*model, read_dump_rows(ids_), false, dump_);
+  const SafetensorsFile first = SafetensorsFile::open(dump_);
+  const std::vector<float> entropies = first.read("entropy.0.1").to_vector<float>();
+  ASSERT_EQ(entropies.size(), 4u);
+
+  model->gates()[1].set_state(
+      {*std::min_element(entropies.begin(), entropies.end()), 0});  // strictly greater: all but one
+  write_evaluation_dump(*model, read_dump_rows(ids_), false, dump_);
+  const SafetensorsFile again = SafetensorsFile::open(dump_);
+
+  EXPECT_EQ(again.read("entropy.0.1").to_vector<float>(), entropies);
+  std::vector<int32_t> expected;
+  for (float entropy : entropies) expected.push_back(entropy > model->gates()[1].threshold() ? 1 : 0);
+  EXPECT_EQ(std::count(expected.begin(), expected.end(), 1), 3);
+  EXPECT_EQ(again.read("fired.0.1").to_vector<int32_t>(), expected);
+  EXPECT_EQ(again.read("fired.1.0").shape(), (Shape{2}));
 }
 
 TEST_F(EvaluationDump, RowsThatAreNoTokenIdsAreRefused) {

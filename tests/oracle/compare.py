@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Runs longhaul and PyTorch on the same weights and tokens and compares them; tests/oracle/run.sh is the way to call it."""
+"""Runs longhaul and PyTorch on the same weights and tokens and compares them; tests/oracle/run.sh is the way to call it.
+
+usage: compare.py LONGHAUL WORK_DIRECTORY [layers] [transformers] [references]     (default: all three parts)"""
 import copy
 import json
 import math
@@ -15,6 +17,8 @@ import reference_check
 import tiny_models
 
 TOLERANCE = 1e-5
+# Gradients of a recurrence, against the reference in double: PyTorch's own single precision misses some by 6e-5.
+RECURRENT_GRADIENT_TOLERANCE = 1e-4
 VOCABULARY, CONTEXT = 257, 48  # bytes and the end of a text
 STEPS, SLOTS, ROWS = 10, 2, 2
 LEARNING_RATE, WEIGHT_DECAY, BETAS, EPSILON = 1e-3, 0.1, (0.9, 0.95), 1e-8
@@ -73,7 +77,8 @@ def compare_forward_and_gradients(compare, name, model, hf):
     compare.report(f"{name}: logits of a single row", relative(found["logits.1"], alone_logits.detach()))
     compare.report(f"{name}: summed cross-entropy", relative(found["cross_entropy"][0], (packed + alone).detach()))
     worst = max(relative(found["gradient." + parameter], value.grad) for parameter, value in model.named_parameters())
-    compare.report(f"{name}: gradients of all parameters", worst)
+    compare.report(f"{name}: gradients of all parameters", worst,
+                   RECURRENT_GRADIENT_TOLERANCE if tiny_models.is_reference(model) else TOLERANCE)
     if is_amor(model):
         compare_gates(compare, name, model, found)
 

@@ -1,5 +1,5 @@
-// Tensors made by PyTorch and transformers (tests/oracle/make_golden.py): import, logits, loss and gradients without
-// PyTorch.
+// Tensors made by PyTorch and transformers (tests/oracle/make_golden.py): import, logits, loss, gradients and the
+// decisions of entropy gates without PyTorch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,8 @@ class Golden : public ::testing::TestWithParam<std::string> {
     const Batch row = batch();
     model->parameters().bind_gradients(model->parameters().make_flat_buffer(dtype));
     Tape tape;
-    ForwardContext context{tape, row};
+    GateRecord gates;
+    ForwardContext context{.tape = tape, .batch = row, .gates = &gates};
     const Tensor logits = model->logits(model->hidden(context).value());
     const LossSums loss = model->loss(context);
     tape.backward(loss.objective, 1.0 / static_cast<double>(loss.valid_targets));
@@ -62,14 +63,31 @@ class Golden : public ::testing::TestWithParam<std::string> {
       EXPECT_LT(difference(gradient.tensor, expected_.read("gradient." + gradient.name)), tolerance) << gradient.name;
       ++compared;
     }
-    EXPECT_EQ(compared + 4, static_cast<int64_t>(expected_.entries().size()));  // ids, lengths, logits, cross_entropy
+    for (size_t i = 0; i < gates.blocks.size(); ++i) compare_gate(gates.blocks[i], std::to_string(i), tolerance);
+    const auto described = compared + 2 * static_cast<int64_t>(gates.blocks.size());
+    EXPECT_EQ(described + 4, static_cast<int64_t>(expected_.entries().size()));  // ids, lengths, logits, cross_entropy
+  }
+
+  /// Entropies to rounding, every decision exactly.
+  void compare_gate(const GateRecord::Block& gate, const std::string& block, double tolerance) const {
+    EXPECT_LT(difference(gate.entropies, expected_.read("entropy." + block)), tolerance);
+    const std::vector<int32_t> expected = expected_.read("fired." + block).to_vector<int32_t>();
+    std::vector<int32_t> fired;
+    for (float entropy : gate.entropies.span<float>()) fired.push_back(entropy > gate.threshold ? 1 : 0);
+    EXPECT_EQ(fired, expected) << "block " << block;
+    EXPECT_GT(std::count(expected.begin(), expected.end(), 1), 0);
+    EXPECT_GT(std::count(expected.begin(), expected.end(), 0), 0);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::Values("gpt2", "llama", "llama-gqa-tied"), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, Golden,
+                         ::testing::Values("gpt2", "llama", "llama-gqa-tied", "mamba2", "mamba2-mlp", "gdn",
+                                           "serial-gdn", "fused-mamba2", "fused-gdn", "amor-mamba2-classic",
+                                           "amor-gdn-h"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 // The expected values are stored in single precision, and transformers keeps rotary angles in it.
 TEST_P(Golden, DoublePrecisionAgreesWithPyTorch) { compare(DType::f64, 2e-6); }
