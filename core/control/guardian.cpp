@@ -104,6 +104,15 @@ Guardian::Decision Guardian::decide(const ValidationMeasure& measure) {
   return decision;
 }
 
+void Guardian::set_state(const State& state) {
+  for (const auto* values : {&state.policy.parameters, &state.policy.first_moments, &state.policy.second_moments}) {
+    if (values->size() == GaussianPolicy::kParameters) continue;
+    throw user_error("guardian: the state has {} values of the policy, expected {}; it was written by another version",
+                     values->size(), GaussianPolicy::kParameters);
+  }
+  state_ = state;
+}
+
 std::string Guardian::Decision::line() const {
   if (!acted) return fmt::format("guardian: no action ({}); tau {:.4f}", name_of(usability), tau);
   const std::string paid = rewarded ? fmt::format("reward {:.4f}, advantage {:.4f}; ", reward, advantage) : "";

@@ -77,7 +77,8 @@ class Guardian {
   double reward(double previous, double now) const;
 
   const State& state() const { return state_; }
-  void set_state(const State& state) { state_ = state; }
+  /// user_error if the policy is of another size.
+  void set_state(const State& state);
 
  private:
   void pay(const ValidationMeasure& measure, Decision& decision);

@@ -167,6 +167,13 @@ TEST(Guardian, RestoredStateContinuesAlike) {
   EXPECT_EQ(first.state(), second.state());
 }
 
+TEST(Guardian, RefusesAStateOfAnotherPolicy) {
+  Guardian guardian({});
+  Guardian::State state = guardian.state();
+  state.policy.second_moments.pop_back();
+  EXPECT_THROW(guardian.set_state(state), Error);
+}
+
 TEST(Guardian, ARewardThatFallsWithTauDrivesItIntoOverTightening) {
   Guardian guardian({.beta = 3, .power = 0, .seed = 1});
   EXPECT_EQ(guardian.decide(kPlain).over_tightening, 0);
