@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
-seeds=3 steps= threads=$(nproc) documents=100000 models="recurrent amor transformer" directory=
+seeds=3 steps= threads=$(nproc) documents=60000 models="recurrent amor transformer" directory=
 while [ $# -gt 0 ]; do
   case $1 in
     --seeds) seeds=$2; shift 2 ;;
