@@ -50,35 +50,20 @@ template <typename T>
   }
 }
 
-/// The same with the prior in S; its gradient joins the totals. Rows beyond the tile's keys stay as they are: nothing
-/// of them is kept.
-template <int64_t kRank, typename T>
-[[gnu::noinline]] void prior_score_gradients(BackwardTile<T>& tile, int64_t query, int64_t rows,
-                                             const QueryTile& queries, const KeyTile& keys) {
-  using V = simd::Vec<T>;
-  const V lse = simd::load(tile.lse + query), delta = simd::load(tile.delta + query);
-  const PriorRegisters<kRank, 1, T> registers(tile.prior, query);
-  PriorSums<kRank, T> sums;
-  V newest;
-  for (int64_t lane = 0; lane < simd::kWidth<T>; ++lane)
-    newest[lane] = static_cast<T>(queries.positions[query + lane] - keys.first);
-  const T* key_factors = tile.prior.key + keys.first * (kRank + 1);
-  for (int64_t key = 0; key < std::min(rows, keys.count); ++key, key_factors += kRank + 1) {
-    T *const p_at = tile.probabilities + key * kTile + query, *const ds_at = tile.dscores + key * kTile + query;
-    V bias;
-    registers.unclipped(&bias, key_factors);
-    const V clipped = registers.clip(bias), distance = newest - static_cast<T>(key);
-    V p = simd::exp(simd::load(p_at) + clipped - lse);
-    V ds = p * (simd::load(ds_at) - delta);
-    if (keys.masked) {
-      p = distance >= T(0) ? p : V{};
-      ds = distance >= T(0) ? ds : V{};
-    }
-    simd::store<T>(p_at, p);
-    simd::store<T>(ds_at, ds);
-    sums.add(clipped == bias ? ds : V{}, distance, key_factors);
-  }
-  sums.add_to(tile.prior, query);
+/// The same for kColumns queries with the prior in S; its gradient joins the totals.
+template <typename T>
+void prior_score_gradients(BackwardTile<T>& tile, int64_t group, int64_t rows, const QueryTile& queries,
+                           const KeyTile& keys) {
+  with_rank(tile.prior.rank, [&](auto rank) {
+    const int64_t count = std::min(rows, keys.count);  // further rows have no factors, and nothing of them is kept
+    const bool clipped = add_prior<rank, true>(tile.probabilities, tile.prior, group, keys.first, count);
+    for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
+      score_gradients(tile, group + vector, rows, queries, keys);
+    if (clipped)
+      sum_prior<rank, true>(tile.prior, tile.dscores, group, keys.first, count, queries);
+    else
+      sum_prior<rank, false>(tile.prior, tile.dscores, group, keys.first, count, queries);
+  });
 }
 
 /// Scores and their gradients of the tile, and dq.
@@ -95,12 +80,11 @@ void query_gradients(BackwardTile<T>& tile, const QueryTile& queries, const KeyT
                                  tile.dout_transposed + group, kTile, head_size);
     }
     if (rows == 0) continue;
-    for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
-      if (tile.prior.rank == 0)
+    if (tile.prior.rank > 0)
+      prior_score_gradients(tile, group, rows, queries, keys);
+    else
+      for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
         score_gradients(tile, group + vector, rows, queries, keys);
-      else
-        with_rank(tile.prior.rank,
-                  [&](auto rank) { prior_score_gradients<rank>(tile, group + vector, rows, queries, keys); });
     for (int64_t query = group; query < group_end; query += kRows) {
       const int64_t depth = keys.seen_by(queries, std::min(query + kRows, group_end) - 1);
       for (int64_t d = 0; d < width; d += kColumns<T>)

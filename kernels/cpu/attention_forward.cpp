@@ -71,7 +71,8 @@ void attend(ForwardTile<T>& tile, const QueryTile& queries, const KeyTile& keys,
       multiply<Into::kOverwrite>(tile.scores + key * kTile + group, kTile, tile.keys + key * width, width, 1,
                                  tile.transposed + group, kTile, head_size);
     if (tile.prior.rank > 0)
-      with_rank(tile.prior.rank, [&](auto rank) { add_prior<rank>(tile.scores, tile.prior, group, keys.first, seen); });
+      with_rank(tile.prior.rank,
+                [&](auto rank) { add_prior<rank, false>(tile.scores, tile.prior, group, keys.first, seen); });
     for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
       softmax_step(tile, group + vector, seen, queries, keys);
     for (int64_t query = group; query < group_end; query += kRows) {

@@ -81,43 +81,67 @@ struct PriorRegisters {
   V clip(V bias) const { return simd::min(high, simd::max(low, bias)); }  // NaN stays NaN
 };
 
-/// scores [key][kTile] += bias, for kColumns queries from `query` on and `seen` keys from position `first_key` on.
-template <int64_t kRank, typename T>
-[[gnu::noinline]] void add_prior(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key, int64_t seen) {
+/// scores [key][kTile] += bias, for kColumns queries from `query` on and `keys` keys from position `first_key` on. Says
+/// whether any bias was clipped, if asked (kTell; else false).
+template <int64_t kRank, bool kTell, typename T>
+[[gnu::noinline]] bool add_prior(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key, int64_t keys) {
   using V = simd::Vec<T>;
   const PriorRegisters<kRank, kVectors, T> registers(prior, query);
+  V clipped{};
   const T* key = prior.key + first_key * (kRank + 1);
   scores += query;
-  for (int64_t i = 0; i < seen; ++i, key += kRank + 1, scores += kTile) {
+  for (int64_t i = 0; i < keys; ++i, key += kRank + 1, scores += kTile) {
     V bias[kVectors];
     registers.unclipped(bias, key);
 #pragma GCC unroll 8
     for (int64_t v = 0; v < kVectors; ++v) {
       T* const at = scores + v * simd::kWidth<T>;
-      simd::store<T>(at, simd::load(at) + registers.clip(bias[v]));
+      const V kept = registers.clip(bias[v]);
+      simd::store<T>(at, simd::load(at) + kept);
+      if constexpr (kTell) clipped = kept == bias[v] ? clipped : simd::broadcast(T(1));
     }
   }
+  return kTell && simd::max_lane(clipped) > 0;
 }
 
-/// Running sums over keys of the gradient to the bias of one vector of queries.
-template <int64_t kRank, typename T>
-struct PriorSums {
+/// Adds to the totals of kColumns queries from `query` on what `keys` keys from position `first_key` on give; dscores
+/// [key][kTile] are the gradients to the scores, 0 where a query does not see the key. kClipped: some bias was.
+template <int64_t kRank, bool kClipped, typename T>
+[[gnu::noinline]] void sum_prior(PriorTile<T>& prior, const T* dscores, int64_t query, int64_t first_key, int64_t keys,
+                                 const QueryTile& queries) {
   using V = simd::Vec<T>;
-  V by_key[kRank] = {}, alone = {}, by_distance = {};
-
-  void add(V gradient, V distance, const T* key) {
+  const PriorRegisters<kRank, kVectors, T> registers(prior, query);
+  V by_key[kRank][kVectors] = {}, alone[kVectors] = {}, by_index[kVectors] = {}, index{};
+  const T* key = prior.key + first_key * (kRank + 1);
+  dscores += query;
+  for (int64_t i = 0; i < keys; ++i, key += kRank + 1, dscores += kTile, index += T(1)) {
+    V gradient[kVectors], bias[kVectors];
+    if constexpr (kClipped) registers.unclipped(bias, key);
 #pragma GCC unroll 8
-    for (int64_t r = 0; r < kRank; ++r) by_key[r] = simd::fma(gradient, simd::broadcast(key[r]), by_key[r]);
-    alone += gradient;
-    by_distance = simd::fma(gradient, distance, by_distance);
+    for (int64_t v = 0; v < kVectors; ++v) {
+      gradient[v] = simd::load(dscores + v * simd::kWidth<T>);
+      if constexpr (kClipped) gradient[v] = registers.clip(bias[v]) == bias[v] ? gradient[v] : V{};
+      alone[v] += gradient[v];
+      by_index[v] = simd::fma(gradient[v], index, by_index[v]);
+    }
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kRank; ++r) {
+      const V value = simd::broadcast(key[r]);
+#pragma GCC unroll 8
+      for (int64_t v = 0; v < kVectors; ++v) by_key[r][v] = simd::fma(gradient[v], value, by_key[r][v]);
+    }
   }
-  void add_to(PriorTile<T>& prior, int64_t query) const {
-    T* const at = prior.totals + query;
-    for (int64_t r = 0; r < kRank; ++r) simd::store<T>(at + r * kTile, simd::load(at + r * kTile) + by_key[r]);
-    simd::store<T>(at + kRank * kTile, simd::load(at + kRank * kTile) + alone);
-    simd::store<T>(at + (kRank + 1) * kTile, simd::load(at + (kRank + 1) * kTile) + by_distance);
+  for (int64_t v = 0; v < kVectors; ++v) {
+    T* const at = prior.totals + query + v * simd::kWidth<T>;
+    const auto add = [at](int64_t r, V sum) { simd::store<T>(at + r * kTile, simd::load(at + r * kTile) + sum); };
+    for (int64_t r = 0; r < kRank; ++r) add(r, by_key[r][v]);
+    add(kRank, alone[v]);
+    V distance;  // to the first key
+    for (int64_t lane = 0; lane < simd::kWidth<T>; ++lane)
+      distance[lane] = static_cast<T>(queries.positions[query + v * simd::kWidth<T> + lane] - first_key);
+    add(kRank + 1, distance * alone[v] - by_index[v]);
   }
-};
+}
 
 /// Throws where a prior does not fit the call; no prior fits always.
 void check_prior(const AttentionShape& shape, int64_t rank, int64_t length);
