@@ -6,6 +6,7 @@
 #include "core/io/safetensors.h"
 #include "core/models/amor_model.h"
 #include "kernels/error.h"
+#include "parallel/checkpoint_directory.h"
 #include "parallel/checkpoint_manifest.h"
 
 namespace longhaul {
@@ -43,7 +44,7 @@ std::string entry_of(const SafetensorsFile& file, const std::string& key) {
 std::filesystem::path router_path(const std::filesystem::path& checkpoint) {
   const std::filesystem::path directory =
       checkpoint.has_filename() ? checkpoint : checkpoint.parent_path();  // "step_20/"
-  return directory.string() + ".router";
+  return directory.string() + kRouterSuffix;
 }
 
 void write_routers(const std::filesystem::path& checkpoint, const RouterSet& set) {

@@ -114,6 +114,8 @@ CheckpointListing list_checkpoints(const fs::path& checkpoints, const std::strin
       }
     } else if (step_in_name(name)) {
       listing.candidates.push_back(examine(checkpoints / name, run_id));
+    } else if (name.ends_with(kRouterSuffix) && step_in_name(fs::path(name).stem())) {
+      continue;  // belongs to the checkpoint beside it
     } else if (name.find(".partial") != std::string::npos) {
       listing.ignored.push_back(name + ": a save that was never completed");
     } else if (name.find(".aside.") != std::string::npos) {

@@ -2,6 +2,7 @@
 //   step_00000020/                      a committed checkpoint (step_00000020.old: the one it is just replacing)
 //   step_00000020.partial.<session>/    being written; left over after a crash
 //   step_00000020.aside.<n>/            damaged or overtaken; kept as evidence, never loaded, never deleted
+//   step_00000020.router                routers fitted to that checkpoint; go with it
 //   .trash.*/                           being deleted
 //   latest                              name of the newest one: a hint only
 #pragma once
@@ -17,6 +18,7 @@ namespace longhaul {
 
 inline constexpr const char* kOwnerFile = "owner";  ///< inside every checkpoint directory: the run id
 inline constexpr const char* kLatestFile = "latest";
+inline constexpr const char* kRouterSuffix = ".router";  ///< of the file beside a checkpoint
 
 std::string step_directory_name(int64_t step);  ///< "step_00000020"
 

@@ -67,6 +67,8 @@ std::vector<std::string> apply_retention(const fs::path& checkpoints, const std:
     const bool replaced = name == step_directory_name(committed) + ".old";
     if (!replaced && std::find(steps.begin(), steps.end(), candidate.manifest->step) == steps.end()) continue;
     remove_directory(candidate.path);
+    std::error_code no_router;
+    if (!replaced) fs::remove(candidate.path.string() + kRouterSuffix, no_router);
     removed.push_back(name);
   }
   empty_trash(checkpoints, run_id);

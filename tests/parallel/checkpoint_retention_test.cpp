@@ -80,6 +80,19 @@ TEST(Retention, ForeignDamagedAndSetAsideDirectoriesStay) {
               ElementsAre("step_00000001.aside.1", "step_00000002", "step_00000003", "step_00000006", "step_best"));
 }
 
+TEST(Retention, RoutersGoWithTheirCheckpoint) {
+  TemporaryDirectory directory;
+  const fs::path checkpoints = directory / "checkpoints";
+  save_steps(directory.path(), 1, {1, 2});
+  for (const char* name : {"step_00000001.router", "step_00000002.router"})
+    write_file_durably(checkpoints / name, "router");
+  EXPECT_THAT(list_checkpoints(checkpoints, "").ignored, IsEmpty());
+
+  save_steps(directory.path(), 1, {3}, {{2, 0}, SaveErrorPolicy::stop, false});
+  EXPECT_FALSE(fs::exists(checkpoints / "step_00000001.router"));
+  EXPECT_TRUE(fs::exists(checkpoints / "step_00000002.router"));
+}
+
 TEST(Retention, DamagedNewerCheckpointDoesNotCountAsKept) {
   TemporaryDirectory directory;
   save_steps(directory.path(), 1, {10, 20});
