@@ -19,8 +19,8 @@ import tiny_models
 TOLERANCE = 1e-5
 # Gradients of a recurrence, against the reference in double: PyTorch's own single precision misses some by 6e-5.
 RECURRENT_GRADIENT_TOLERANCE = 1e-4
-# Of ten steps with the delta rule, whose norms divide by small outputs: single precision, PyTorch's too, drifts this far.
-DELTA_NORM_TOLERANCE = 5e-3
+# Of ten steps with the delta rule, whose norms divide by small outputs: PyTorch's single precision leaves double by 7e-3.
+DELTA_NORM_TOLERANCE = 3e-2
 VOCABULARY, CONTEXT = 257, 48  # bytes and the end of a text
 STEPS, SLOTS, ROWS = 10, 2, 2
 LEARNING_RATE, WEIGHT_DECAY, BETAS, EPSILON = 1e-3, 0.1, (0.9, 0.95), 1e-8
@@ -353,20 +353,10 @@ def compare_transformers(compare, data):
         compare.section(f"{name}: training", compare_training, compare, name, name, model, section, data)
 
 
-def well_conditioned(model):
-    """Wider convolutions: with small values the norms inside Gated DeltaNet divide by nearly nothing, and ten steps in
-    single precision leave those in double by a percent of the gradient norm, in PyTorch too."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 3:
-                parameter.mul_(3)
-    return model
-
-
 def compare_references(compare, data):
     for name, sizes in reference_sizes().items():
         torch.manual_seed(2)
-        model = well_conditioned(tiny_models.make_reference(sizes)).double()
+        model = tiny_models.make_reference(sizes).double()
         if is_amor(model):
             tiny_models.spread_gates(model, [DOCUMENTS[2]])
         hf = compare.work / f"{name}-hf"
