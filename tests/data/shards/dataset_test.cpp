@@ -153,8 +153,8 @@ TEST(Manifest, RefusesDamageByName) {
   changed.replace(changed.find("\"documents\": 8"), 14, "\"documents\": 9");
   EXPECT_NE(message_for(changed).find("checksum differs"), std::string::npos);
   changed = good;
-  changed.replace(changed.find("\"version\": 1"), 12, "\"version\": 2");
-  EXPECT_NE(message_for(changed).find("version 2"), std::string::npos);
+  changed.replace(changed.find("\"version\": 1"), 12, "\"version\": 3");
+  EXPECT_NE(message_for(changed).find("of version 3"), std::string::npos);
 }
 
 TEST(Manifest, SaysWhyADirectoryIsNoDataset) {
