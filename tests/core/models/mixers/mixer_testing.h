@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "core/models/mixers/mixer.h"
 #include "core/models/rope_table.h"
 #include "tests/core/gradient_check.h"
 #include "tests/core/models/model_testing.h"
