@@ -167,7 +167,9 @@ bool link_exclusive(const fs::path& own, const fs::path& name) {
 
 // A dead holder's file may be removed only by the process that holds the right to do so, the file lock.recovery.<its
 // nonce>, which is itself such a lock. Whoever gets that right checks again that the file is still the dead holder's:
-// only the owner of the right could have removed it, so check and removal cannot be torn apart by another starter.
+// only the owner of the right could have removed it, so check and removal cannot be torn apart by another starter. The
+// one exception: whoever holds the lock itself clears rights that dead processes left (remove_leftovers), and may be
+// faster than a starter about to recover such a right. Those rights are over a file that is gone, so nothing is lost.
 void RunLock::take(const fs::path& name) {
   const fs::path own = directory_ / ("lock.own." + self_.nonce);
   while (!link_exclusive(own, name)) {
@@ -183,15 +185,16 @@ void RunLock::take(const fs::path& name) {
     take(directory_ / ("lock.recovery." + holder.nonce));
     if (read_holder(name).nonce == holder.nonce) {
       std::error_code error;
-      if (!fs::remove(name, error)) throw system_error("{}: removing failed: {}", name.string(), error.message());
-      recovered_from_ = holder.text();
+      const bool removed = fs::remove(name, error);
+      if (error) throw system_error("{}: removing failed: {}", name.string(), error.message());
+      if (removed) recovered_from_ = holder.text();
     }
   }
 }
 
-/// Removes the auxiliary files of this process and of dead ones. A right over a file that is gone is of no use to
-/// anybody, so removing it is harmless at any time.
-void RunLock::remove_leftovers() {
+/// Removes the auxiliary files of this process and, when it holds the lock, of dead ones: their rights are over files
+/// that are gone.
+void RunLock::remove_leftovers(bool of_dead_processes) {
   std::vector<fs::path> leftovers;
   std::error_code error;
   for (fs::directory_iterator at(directory_, error); !error && at != fs::directory_iterator(); at.increment(error)) {
@@ -202,7 +205,8 @@ void RunLock::remove_leftovers() {
     try {
       const LockHolder holder = read_holder(path);
       std::error_code ignored;  // somebody else may have been faster
-      if (holder.nonce == self_.nonce || provably_dead(holder, self_)) fs::remove(path, ignored);
+      const bool dead = of_dead_processes && provably_dead(holder, self_);
+      if (holder.nonce == self_.nonce || dead) fs::remove(path, ignored);
     } catch (const Error&) {
       continue;  // unreadable: leave it for a person to look at
     }
@@ -218,10 +222,10 @@ RunLock::RunLock(const fs::path& directory) : directory_(directory), self_(LockH
   try {
     take(directory_ / "lock");
   } catch (...) {
-    remove_leftovers();
+    remove_leftovers(false);
     throw;
   }
-  remove_leftovers();
+  remove_leftovers(true);
   sync_directory(directory_);
 }
 

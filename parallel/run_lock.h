@@ -41,7 +41,7 @@ class RunLock {
 
  private:
   void take(const std::filesystem::path& name);
-  void remove_leftovers();
+  void remove_leftovers(bool of_dead_processes);
 
   std::filesystem::path directory_;
   LockHolder self_;
