@@ -79,3 +79,16 @@ def killed_runs(place, prefix, settings, count, seed):
         assert found == reference, f"{prefix}: run {number} ({kind}, resumed on {ranks} ranks): {found}, expected {reference}"
     inside = sum(number for kind, number in kinds.items() if "save" in kind)
     return f"{count} of {count} equal to {reference}; {inside} inside a save; {kinds}"
+
+
+def family_tests(count):
+    """One test per recurrent family: `count` of its runs are killed; LONGHAUL_KILLS sets another number."""
+    count = int(os.environ.get("LONGHAUL_KILLS", count))
+
+    def test_of(family):
+        def killed(place):
+            return killed_runs(place, family, runs.FAMILIES[family] + ["train.steps=30"], count, seed=len(family))
+        killed.__name__ = f"{family}_runs_end_like_undisturbed_ones"
+        return killed
+
+    return [test_of(family) for family in runs.FAMILIES]

@@ -1,31 +1,18 @@
 #include "core/ops/row_attention.h"
 
 #include "core/ops/rows.h"
-#include "kernels/rope.h"
 #include "tests/core/error_check.h"
 #include "tests/core/gradient_check.h"
+#include "tests/core/ops/attention_testing.h"
 
 namespace longhaul {
 namespace {
 
 using ops::AttentionOptions;
+using testing::batch_of;
 using testing::GradientCheck;
+using testing::options_of;
 using testing::random_tensor;
-
-Batch batch_of(int64_t rows, int64_t length, std::vector<int32_t> document_start = {}) {
-  const std::vector<int32_t> zeros(static_cast<size_t>(rows * length), 0);
-  return make_batch(rows, length, zeros, zeros, std::move(document_start),
-                    std::vector<int64_t>(static_cast<size_t>(rows), 0));
-}
-
-AttentionOptions options_of(int64_t query_heads, int64_t key_heads, int64_t head_size, bool rope) {
-  AttentionOptions options{query_heads, key_heads, head_size, Tensor()};
-  if (rope) {
-    options.rope_table = Tensor::empty({64, head_size}, DType::f64);
-    kernels::rope_table(kernels::Cpu{}, options.rope_table.data<double>(), 64, head_size, 10000.0);
-  }
-  return options;
-}
 
 Tensor rows_of(const std::vector<int32_t>& rows) {
   return Tensor::from<int32_t>({static_cast<int64_t>(rows.size())}, rows);
