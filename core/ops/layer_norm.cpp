@@ -17,13 +17,9 @@ void backward(const Tensor& dy, const Saved& saved, const GradientTarget& x_targ
   const DType dtype = dtype_of<T>;
   const Tensor weight = compute_value("layer_norm", saved.weight, dtype);
   const GradientSink dx = sink_or_scratch(x_target, saved.x.shape(), dtype);
-  GradientSink dweight = sink_or_scratch(weight_target, weight.shape(), dtype);
-  GradientSink dbias = sink_or_scratch(bias_target, weight.shape(), dtype);
-  // The kernel treats both parameters alike: when only one of them accumulates, the other starts from zero.
-  const bool accumulate = dweight.accumulate || dbias.accumulate;
-  for (const GradientSink* sink : {&dweight, &dbias}) {
-    if (accumulate && !sink->accumulate) sink->tensor.zero();
-  }
+  const GradientSink dweight = sink_or_scratch(weight_target, weight.shape(), dtype);
+  const GradientSink dbias = sink_or_scratch(bias_target, weight.shape(), dtype);
+  const bool accumulate = accumulate_together({&dweight, &dbias});
   kernels::layer_norm_backward<T>(kCpu, dx.tensor.data<T>(), dx.accumulate, dweight.tensor.data<T>(),
                                   dbias.tensor.data<T>(), accumulate, dy.data<T>(), saved.x.data<T>(), weight.data<T>(),
                                   saved.mean.data<T>(), saved.rstd.data<T>(), saved.x.size(0), saved.x.size(1));

@@ -1,5 +1,7 @@
 #include "core/ops/op_support.h"
 
+#include <algorithm>
+
 namespace longhaul::ops {
 
 void check_matrix(const char* op, const char* what, const Tensor& tensor) {
@@ -41,6 +43,14 @@ Tensor compute_value(const char* op, const Tensor& parameter, DType compute) {
 GradientSink sink_or_scratch(const GradientTarget& target, const Shape& shape, DType dtype) {
   if (target.wanted()) return target.sink();
   return {Tensor::empty(shape, dtype), false};
+}
+
+bool accumulate_together(std::initializer_list<const GradientSink*> sinks) {
+  const bool accumulate = std::ranges::any_of(sinks, [](const GradientSink* sink) { return sink->accumulate; });
+  for (const GradientSink* sink : sinks) {
+    if (accumulate && !sink->accumulate) sink->tensor.zero();
+  }
+  return accumulate;
 }
 
 void add_contribution(const GradientSink& sink, const Tensor& contribution) {

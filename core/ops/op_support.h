@@ -1,6 +1,7 @@
 // What the ops share: shape checks, parameters as compute types, gradients written by kernels that cannot add.
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "core/autograd/tape.h"
@@ -26,6 +27,10 @@ Tensor compute_value(const char* op, const Tensor& parameter, DType compute);
 /// Gradient memory to write, for kernels whose outputs are never optional: the target's sink, or scratch when nobody
 /// wants it.
 GradientSink sink_or_scratch(const GradientTarget& target, const Shape& shape, DType dtype);
+
+/// For kernels that treat the gradients of several parameters alike: does it add to them? Those that are new then start
+/// from zero.
+bool accumulate_together(std::initializer_list<const GradientSink*> sinks);
 
 /// sink.tensor += contribution.
 void add_contribution(const GradientSink& sink, const Tensor& contribution);
