@@ -13,7 +13,7 @@ namespace longhaul {
 
 struct RouterSet {
   std::vector<GateRouter> routers;  ///< by gate
-  std::string weights;              ///< "raw" or "ema": of the model they were fitted to
+  std::string weights;              ///< "raw", "ema" or "swa": of the model they were fitted to
 };
 
 std::filesystem::path router_path(const std::filesystem::path& checkpoint);

@@ -30,6 +30,32 @@ void read_values(const CheckpointReader& reader, const std::string& kind, Langua
   }
 }
 
+/// The weights that `weights` names, and what keeps them from being used as an error.
+std::string choose_weights(const std::string& weights, const ResolvedConfiguration& configuration,
+                           const CheckpointManifest& manifest, const std::string& origin) {
+  if (weights == "best") {
+    const std::string best = BestWeights::from_json(manifest.extras.best_weights, origin).weights;
+    if (best.empty()) throw user_error("{}: no validation has marked the best weights; use --weights raw", origin);
+    return best;
+  }
+  if (weights == "ema" && configuration.values.train.ema_decay == 0) {
+    throw user_error("{}: the run kept no average of its weights (train.ema_decay = 0); use --weights raw", origin);
+  }
+  if (weights == "swa") {
+    if (!configuration.values.swa.enabled) {
+      throw user_error("{}: the run kept no mean of snapshots (swa.enabled = false); use --weights raw", origin);
+    }
+    const auto swa = ControllerState::from_json(manifest.extras.controller_state, origin).swa;
+    if (!swa || swa->snapshots == 0) {
+      throw user_error("{}: no validation was good enough for a snapshot yet (see [swa]); use --weights raw", origin);
+    }
+  }
+  if (weights != "raw" && weights != "ema" && weights != "swa") {
+    throw user_error("--weights: expected raw, ema, swa or best, found '{}'", weights);
+  }
+  return weights;
+}
+
 }  // namespace
 
 TrainedModel load_trained_model(const std::filesystem::path& path, const std::string& weights) {
@@ -39,14 +65,9 @@ TrainedModel load_trained_model(const std::filesystem::path& path, const std::st
   result.step = reader.manifest().step;
   result.configuration =
       parse_configuration(reader.manifest().extras.configuration, (result.origin / "configuration").string());
-  if (weights != "raw" && weights != "ema") throw user_error("--weights: expected raw or ema, found '{}'", weights);
-  const bool average = weights == "ema";
-  if (average && result.configuration.values.train.ema_decay == 0) {
-    throw user_error("{}: the run kept no average of its weights (train.ema_decay = 0); use --weights raw",
-                     result.origin.string());
-  }
+  result.weights = choose_weights(weights, result.configuration, reader.manifest(), result.origin.string());
   result.model = make_model(result.configuration.values.model, result.configuration.values.train.seed);
-  read_values(reader, average ? "ema" : "parameter", *result.model);
+  read_values(reader, result.weights == "raw" ? "parameter" : result.weights, *result.model);
   if (!result.model->gates().empty()) {
     const std::string origin = result.origin.string();
     set_gate_states(*result.model, ControllerState::from_json(reader.manifest().extras.controller_state, origin).gates,

@@ -20,7 +20,7 @@ int Trainer::run() {
     const Stopwatch watch;
     const StepResult result = train_step(step);
     log_->step(step, schedule_.rate(step), result, watch.seconds(), engine_->timeline());
-    if (config_.validation.every > 0 && step % config_.validation.every == 0) validate(step);
+    if (validation_due(step)) validate(step);
     if (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0) save(step);
     if (const auto report = writer_->poll()) saved(*report);
   }
@@ -44,6 +44,11 @@ bool Trainer::should_stop(int64_t step) {
   return signal != 0 || planned;
 }
 
+bool Trainer::validation_due(int64_t step) const {
+  const int64_t every = config_.validation.every;
+  return every > 0 && (step % every == 0 || step == config_.train.steps);
+}
+
 void Trainer::validate(int64_t step) {
   const Watchdog::Phase phase(watchdog_, "validation");
   const int64_t rows = validation_rows(validation_->rows_total(), config_.data.context, config_.validation.max_tokens);
@@ -54,14 +59,12 @@ void Trainer::validate(int64_t step) {
         [&](int64_t first, int64_t count) { return validation_->rows(first, count); },
         [&](int64_t) { watchdog_.beat(step); });
     log_->validation(step, weights, result, watch.seconds());
+    return result.mean();
   };
-  score("raw");
-  if (engine_->optimizer().has_average()) {
-    engine_->optimizer().swap_average();
-    score("ema");
-    engine_->optimizer().swap_average();
-  }
-  last_validated_ = step;
+  const std::string data = fmt::format("{}, {} rows", identity_.data, rows);
+  const auto decision = selection_->validate(step, data, engine_->optimizer(), score);
+  if (decision) log_->selective_average(step, *decision);
+  log_->best_weights(selection_->best());
 }
 
 void Trainer::save(int64_t step) {
@@ -70,9 +73,10 @@ void Trainer::save(int64_t step) {
   extras.config_hash = configuration_.hash();
   extras.configuration = configuration_.ini();
   extras.data_position = step * config_.train.slots * config_.train.rows_per_slot;
-  extras.controller_state =
-      ControllerState{engine_->optimizer().updates(), guard_.state(), identity_, gate_states(engine_->model())}
-          .to_json();
+  extras.controller_state = ControllerState{engine_->optimizer().updates(), guard_.state(), identity_,
+                                            gate_states(engine_->model()), selection_->state()}
+                                .to_json();
+  extras.best_weights = selection_->best().to_json();
   const std::vector<TensorSlice> slices = engine_->optimizer().state();
   for (const SaveReport& report : writer_->begin(step, slices, extras)) saved(report);
   last_saved_ = step;
@@ -84,7 +88,6 @@ void Trainer::saved(const SaveReport& report) {
 }
 
 int Trainer::finish(int64_t step, bool stopped) {
-  if (!stopped && config_.validation.every > 0 && last_validated_ != step && step >= first_step_) validate(step);
   if (last_saved_ != step) save(step);
   if (const auto report = writer_->finish()) saved(*report);
   if (last_committed_ != step) {

@@ -16,6 +16,7 @@
 #include "launch/training/training_engine.h"
 #include "launch/training/training_log.h"
 #include "launch/training/training_state.h"
+#include "launch/training/weight_selection.h"
 #include "parallel/checkpoint_writer.h"
 #include "parallel/mpi/mpi_runtime.h"
 #include "parallel/run_directory.h"
@@ -49,6 +50,8 @@ class Trainer {
   // trainer.cpp: the loop.
   StepResult train_step(int64_t step);
   bool should_stop(int64_t step);
+  /// Every validation.every steps, and after the last one.
+  bool validation_due(int64_t step) const;
   void validate(int64_t step);
   void save(int64_t step);
   void saved(const SaveReport& report);
@@ -65,6 +68,7 @@ class Trainer {
   DataIdentity identity_;
   std::unique_ptr<RunDirectory> run_;
   std::unique_ptr<TrainingEngine> engine_;
+  std::unique_ptr<WeightSelection> selection_;
   Watchdog watchdog_;  ///< ends before the engine that it asks
   SpikeGuard guard_;
   LrSchedule schedule_;
@@ -73,7 +77,6 @@ class Trainer {
   int64_t first_step_ = 1;
   int64_t last_saved_ = -1;      ///< step of the newest checkpoint begun (or resumed from)
   int64_t last_committed_ = -1;  ///< step of the newest complete checkpoint
-  int64_t last_validated_ = -1;
 };
 
 }  // namespace longhaul

@@ -142,6 +142,7 @@ void Trainer::require_equal_ranks() {
 }
 
 void Trainer::make_engine() {
+  selection_ = std::make_unique<WeightSelection>(config_);
   engine_ = std::make_unique<TrainingEngine>(group_, config_);
   watched_engine_ = engine_.get();
 }
@@ -149,13 +150,17 @@ void Trainer::make_engine() {
 std::vector<std::string> Trainer::resume_from(CheckpointReader& checkpoint) {
   std::vector<std::string> changed;
   ControllerState state;
+  BestWeights best;
   agree(group_, "checkpoint", [&] {
     changed = check_resumable(configuration_, identity_, checkpoint);
-    state = ControllerState::from_json(checkpoint.manifest().extras.controller_state, checkpoint.directory().string());
-    set_gate_states(engine_->model(), state.gates, checkpoint.directory().string());
+    const std::string origin = checkpoint.directory().string();
+    state = ControllerState::from_json(checkpoint.manifest().extras.controller_state, origin);
+    best = BestWeights::from_json(checkpoint.manifest().extras.best_weights, origin);
+    set_gate_states(engine_->model(), state.gates, origin);
   });
   load_optimizer(group_, engine_->optimizer(), checkpoint, state.updates);
   guard_.set_state(state.guard);
+  selection_->restore(state.swa, best);
   last_saved_ = last_committed_ = checkpoint.manifest().step;
   first_step_ = checkpoint.manifest().step + 1;
   return changed;

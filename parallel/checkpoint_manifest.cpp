@@ -29,15 +29,17 @@ json encode_body(const CheckpointManifest& manifest) {
   }
   json tensors = json::array();
   for (const auto& [name, entry] : manifest.tensors) tensors.push_back(encode_tensor(name, entry));
-  return {{"format_version", CheckpointManifest::kFormatVersion},
-          {"run_id", manifest.run_id},
-          {"step", manifest.step},
-          {"data_position", manifest.extras.data_position},
-          {"config_hash", manifest.extras.config_hash},
-          {"configuration", manifest.extras.configuration},
-          {"controller_state", manifest.extras.controller_state},
-          {"files", std::move(files)},
-          {"tensors", std::move(tensors)}};
+  json body = {{"format_version", CheckpointManifest::kFormatVersion},
+               {"run_id", manifest.run_id},
+               {"step", manifest.step},
+               {"data_position", manifest.extras.data_position},
+               {"config_hash", manifest.extras.config_hash},
+               {"configuration", manifest.extras.configuration},
+               {"controller_state", manifest.extras.controller_state},
+               {"files", std::move(files)},
+               {"tensors", std::move(tensors)}};
+  if (!manifest.extras.best_weights.empty()) body["best_weights"] = manifest.extras.best_weights;
+  return body;
 }
 
 std::string checksum_of(const std::string& text) {
@@ -89,6 +91,7 @@ CheckpointManifest decode_body(const json& body) {
   manifest.extras.config_hash = body.at("config_hash").get<std::string>();
   manifest.extras.configuration = body.at("configuration").get<std::string>();
   manifest.extras.controller_state = body.at("controller_state").get<std::string>();
+  manifest.extras.best_weights = body.value("best_weights", "");
   for (const json& file : body.at("files")) {
     const auto name = file.at("name").get<std::string>();
     if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {

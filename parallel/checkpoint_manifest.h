@@ -43,6 +43,7 @@ struct CheckpointExtras {
   std::string configuration;            ///< resolved configuration text
   int64_t data_position = 0;            ///< samples consumed by the whole job
   std::string controller_state = "{}";  ///< text, by convention JSON; kept to the letter
+  std::string best_weights;  ///< text, by convention JSON: the result of the last validation; "" before. Not hashed.
   bool operator==(const CheckpointExtras&) const = default;
 };
 

@@ -17,6 +17,8 @@ struct ShardedOptimizer::OwnedPiece {
   int64_t offset, flat, local, count;
 };
 
+const char* name_of(WeightAverage average) { return average == WeightAverage::ema ? "ema" : "swa"; }
+
 ShardedOptimizer::ShardedOptimizer(ParameterStore& store, const ShardLayout& layout, Communicator& group,
                                    const ShardedOptimizerOptions& options)
     : store_(store), layout_(layout), group_(group), options_(options) {
@@ -41,7 +43,8 @@ ShardedOptimizer::ShardedOptimizer(ParameterStore& store, const ShardLayout& lay
   m_ = Tensor::zeros({local}, type);
   v_ = Tensor::zeros({local}, type);
   if (store.dtype() == DType::bf16) master_ = Tensor::empty({local}, type);
-  if (has_average()) average_ = Tensor::empty({local}, type);
+  if (options.ema_decay > 0) ema_ = Tensor::empty({local}, type);
+  if (options.snapshots) swa_ = Tensor::empty({local}, type);
   restart_from_values();
 }
 
@@ -51,8 +54,8 @@ void ShardedOptimizer::restart_from_values() {
   m_.zero();
   v_.zero();
   updates_ = 0;
-  swapped_ = false;
-  for (const Tensor* copy : {&master_, &average_}) {
+  swapped_.reset();
+  for (const Tensor* copy : {&master_, &ema_, &swa_}) {
     if (!copy->defined()) continue;
     for_each_piece([&](const OwnedPiece& piece) {
       dispatch_float("optimizer", m_.dtype(), [&]<typename T>(T) {
@@ -119,8 +122,8 @@ void ShardedOptimizer::update_piece(const OwnedPiece& piece, const Tensor& gradi
   kernels::adamw_update(cpu, weights, m_.data<T>() + piece.local, v_.data<T>() + piece.local,
                         gradients.data<T>() + piece.flat, piece.count, step);
   if (master_.defined()) round_to_values(master_, piece);
-  if (has_average()) {
-    kernels::lerp_average(cpu, average_.data<T>() + piece.local, weights, options_.ema_decay, piece.count);
+  if (ema_.defined()) {
+    kernels::lerp_average(cpu, ema_.data<T>() + piece.local, weights, options_.ema_decay, piece.count);
   }
 }
 
@@ -140,20 +143,38 @@ void ShardedOptimizer::for_each_piece(Function&& function) const {
   }
 }
 
-void ShardedOptimizer::swap_average() {
-  if (!has_average()) throw internal_error("no average of the weights is kept");
+void ShardedOptimizer::swap_average(WeightAverage average) {
+  const Tensor& tensor = tensor_of(average);
+  if (!tensor.defined()) throw internal_error("no {} of the weights is kept", name_of(average));
+  if (swapped_ && *swapped_ != average) require_not_swapped("swap_average");
   for_each_piece([&](const OwnedPiece& piece) {
     if (master_.defined()) {  // the values are the rounded master copy: nothing needs to be kept
-      round_to_values(swapped_ ? master_ : average_, piece);
+      round_to_values(swapped_ ? master_ : tensor, piece);
       return;
     }
     dispatch_float("optimizer", m_.dtype(), [&]<typename T>(T) {
-      T* average = average_.data<T>() + piece.local;
-      std::swap_ranges(average, average + piece.count, values<T>(piece));
+      T* elements = tensor.data<T>() + piece.local;
+      std::swap_ranges(elements, elements + piece.count, values<T>(piece));
     });
   });
-  swapped_ = !swapped_;
+  swapped_ = swapped_ ? std::nullopt : std::optional(average);
   gather_parameters(group_, layout_, store_.flat_values());
+}
+
+void ShardedOptimizer::take_snapshot(double weight) {
+  require_not_swapped("take_snapshot");
+  if (!swa_.defined()) throw internal_error("no mean of snapshots is kept");
+  for_each_piece([&](const OwnedPiece& piece) {
+    dispatch_float("snapshot", swa_.dtype(), [&]<typename T>(T) {
+      const T* weights = master_.defined() ? master_.data<T>() + piece.local : values<T>(piece);
+      T* mean = swa_.data<T>() + piece.local;
+      const T share = static_cast<T>(weight);
+#pragma omp parallel for schedule(static)
+      for (int64_t i = 0; i < piece.count; ++i) {
+        mean[i] = share == 1 ? weights[i] : mean[i] + share * (weights[i] - mean[i]);
+      }
+    });
+  });
 }
 
 std::vector<TensorSlice> ShardedOptimizer::state() {
@@ -172,7 +193,9 @@ std::vector<TensorSlice> ShardedOptimizer::state() {
   add("adam_m", m_, false);
   add("adam_v", v_, false);
   add("master", master_, false);
-  add("ema", average_, false);
+  for (const WeightAverage average : {WeightAverage::ema, WeightAverage::swa}) {
+    add(name_of(average), tensor_of(average), false);
+  }
   return slices;
 }
 
@@ -185,7 +208,7 @@ void ShardedOptimizer::load(int64_t updates, const std::function<void(const Tens
 }
 
 void ShardedOptimizer::require_not_swapped(const char* call) const {
-  if (swapped_) throw internal_error("{}: the averaged weights are swapped in", call);
+  if (swapped_) throw internal_error("{}: the {} weights are swapped in", call, name_of(*swapped_));
 }
 
 std::string ShardedOptimizer::decay_list() const {
@@ -199,13 +222,13 @@ std::string ShardedOptimizer::decay_list() const {
 
 std::string ShardedOptimizer::description() const {
   int64_t bytes = 0;
-  for (const Tensor* tensor : {&m_, &v_, &master_, &average_}) bytes += tensor->defined() ? tensor->bytes() : 0;
+  for (const Tensor* tensor : {&m_, &v_, &master_, &ema_, &swa_}) bytes += tensor->defined() ? tensor->bytes() : 0;
   return fmt::format(
-      "AdamW over {} rank{}: values {}, {}, moments {}{}; {:.1f} MiB of state on this rank", group_.size(),
+      "AdamW over {} rank{}: values {}, {}, moments {}{}{}; {:.1f} MiB of state on this rank", group_.size(),
       group_.size() == 1 ? "" : "s", name_of(store_.dtype()),
       master_.defined() ? "f32 master weights on the rank that owns them" : "which are the master weights",
-      name_of(m_.dtype()), has_average() ? fmt::format(", EMA {}", options_.ema_decay) : "",
-      static_cast<double>(bytes) / (1 << 20));
+      name_of(m_.dtype()), ema_.defined() ? fmt::format(", EMA {}", options_.ema_decay) : "",
+      swa_.defined() ? ", mean of snapshots" : "", static_cast<double>(bytes) / (1 << 20));
 }
 
 }  // namespace longhaul

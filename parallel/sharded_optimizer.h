@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,18 @@ struct GradientNorms {
 
 struct ShardedOptimizerOptions {
   AdamWOptions adamw = {};
-  double ema_decay = 0;  ///< per update; 0: no average is kept. Must lie in [0, 1).
+  double ema_decay = 0;    ///< per update; 0: no EMA is kept. Must lie in [0, 1).
+  bool snapshots = false;  ///< keep a mean of snapshots of the weights
 };
+
+/// The averages of the weights that may be kept.
+enum class WeightAverage { ema, swa };
+const char* name_of(WeightAverage average);  ///< "ema", "swa": the kind of its state
 
 class ShardedOptimizer {
  public:
   /// `store` is initialised (values equal on all ranks). State: m and v, an f32 master copy when the store holds bf16,
-  /// and the average when asked for; f32 (f64 for a store in f64), own blocks only. All must outlive the optimizer.
+  /// and the averages asked for; f32 (f64 for a store in f64), own blocks only. All must outlive the optimizer.
   ShardedOptimizer(ParameterStore& store, const ShardLayout& layout, Communicator& group,
                    const ShardedOptimizerOptions& options);
   ~ShardedOptimizer();
@@ -44,19 +50,24 @@ class ShardedOptimizer {
   /// Updates done so far: the t of the bias corrections.
   int64_t updates() const { return updates_; }
 
-  /// This rank's part of the training state: kinds "parameter", "adam_m", "adam_v", "master" (bf16 stores), "ema".
+  /// This rank's part of the training state: kinds "parameter", "adam_m", "adam_v", "master" (bf16 stores), "ema",
+  /// "swa".
   std::vector<TensorSlice> state();
   /// Restores: `fill` writes the elements of every slice of state(); then the values are gathered. Collective, except
   /// for what `fill` throws, which becomes every rank's error.
   void load(int64_t updates, const std::function<void(const TensorSlice&)>& fill);
-  /// After the store's values were replaced from outside (imported weights): master copy and average start from them,
+  /// After the store's values were replaced from outside (imported weights): master copy and averages start from them,
   /// moments from zero.
   void restart_from_values();
 
-  bool has_average() const { return options_.ema_decay > 0; }
+  bool has_average(WeightAverage average) const { return tensor_of(average).defined(); }
   /// Exchanges values and average on all ranks, for evaluation; a second call puts everything back bit for bit.
-  /// Collective. update() and state() in between are an internal_error. No extra memory.
-  void swap_average();
+  /// Collective. Another average, update(), take_snapshot() and state() in between are an internal_error. No extra
+  /// memory.
+  void swap_average(WeightAverage average);
+  /// The mean of snapshots moves towards the present weights (the master copy where there is one): mean <- mean +
+  /// weight (weights - mean), weight in (0, 1]; 1 makes it the weights exactly. Not collective.
+  void take_snapshot(double weight);
 
   /// One line per parameter: name, shape, "decay" or "no decay". Printed at start and stored in checkpoints.
   std::string decay_list() const;
@@ -73,15 +84,16 @@ class ShardedOptimizer {
   void update_piece(const OwnedPiece& piece, const Tensor& gradients, const kernels::AdamWStep& step);
   void round_to_values(const Tensor& source, const OwnedPiece& piece) const;
   void require_not_swapped(const char* call) const;
+  const Tensor& tensor_of(WeightAverage average) const { return average == WeightAverage::ema ? ema_ : swa_; }
 
   ParameterStore& store_;
   const ShardLayout& layout_;
   Communicator& group_;
   ShardedOptimizerOptions options_;
   std::vector<std::vector<OwnedPiece>> pieces_;  ///< by bucket
-  Tensor m_, v_, master_, average_;              ///< own elements, end to end
+  Tensor m_, v_, master_, ema_, swa_;            ///< own elements, end to end
   int64_t updates_ = 0;
-  bool swapped_ = false;
+  std::optional<WeightAverage> swapped_;
 };
 
 }  // namespace longhaul

@@ -23,7 +23,7 @@ constexpr const char* kUsage =
     "       longhaul eval MODEL --ids FILE --dump FILE [--gradients]\n"
     "\n"
     "  MODEL is one of  --run DIR (newest checkpoint)   --checkpoint DIR   --hf DIR (Hugging Face)\n"
-    "  --weights raw|ema   which weights of the run (default raw)\n"
+    "  --weights KIND      raw (default), ema, swa, or best: which of these the last validation found best\n"
     "  --router            decide entropy gates by the routers of `longhaul fit-router` instead of exactly\n"
     "  --data DIR          dataset made by `longhaul tokenize` or `synth` (default: the datasets of the run)\n"
     "  --split NAME        train, valid (default) or test\n"
@@ -57,9 +57,8 @@ TrainedModel load_model(const Arguments& arguments) {
     return load_huggingface_model(arguments.text("hf"));
   }
   const std::string path = arguments.has("run") ? arguments.text("run") : arguments.text("checkpoint");
-  const std::string weights = arguments.text("weights", "raw");
-  TrainedModel trained = load_trained_model(path, weights);
-  if (arguments.has("router")) use_routers(*trained.model, trained.origin, weights);
+  TrainedModel trained = load_trained_model(path, arguments.text("weights", "raw"));
+  if (arguments.has("router")) use_routers(*trained.model, trained.origin, trained.weights);
   return trained;
 }
 
@@ -112,8 +111,8 @@ int score_split(World& world, const Arguments& arguments) {
       [&](int64_t first, int64_t count) { return set->rows(first, count); },
       [&](int64_t done) { progress.show(done); });
   if (world.group().is_root()) {
-    fmt::print("model {} (step {}), split {}: {} rows of {} tokens\n", trained.origin.string(), trained.step, split,
-               score.rows, data.context);
+    fmt::print("model {} (step {}, {} weights), split {}: {} rows of {} tokens\n", trained.origin.string(),
+               trained.step, trained.weights, split, score.rows, data.context);
     fmt::print("CE {:.6f}  perplexity {:.4f}  accuracy {:.6f}  over {} targets\n", score.mean(), score.perplexity(),
                score.accuracy(), score.valid_targets);
     for (size_t gate = 0; gate < score.gates.size(); ++gate) {

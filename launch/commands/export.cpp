@@ -12,7 +12,7 @@ namespace longhaul {
 namespace {
 
 constexpr const char* kUsage =
-    R"help(usage: longhaul export --run DIR | --checkpoint DIR  --out DIR  [--weights raw|ema]
+    R"help(usage: longhaul export --run DIR | --checkpoint DIR  --out DIR  [--weights raw|ema|swa|best]
 
 Writes config.json, model.safetensors and the tokenizer's files where such files exist. Hugging Face transformers loads
 them as GPT2LMHeadModel (family gpt2), LlamaForCausalLM (transformer) and Mamba2ForCausalLM (mamba2 with feed_forward =
@@ -21,7 +21,7 @@ false); the other recurrent families have the tensor names of the published AMOR
   --run DIR         a run directory: its newest complete checkpoint
   --checkpoint DIR  one checkpoint directory
   --out DIR         directory to make; must be absent or empty
-  --weights KIND    raw (default) or ema, the running average
+  --weights KIND    raw (default), ema (running average), swa (mean of snapshots), or best: as the last validation found
 
 examples:
   longhaul export --run runs/shakespeare --out shakespeare-hf
@@ -39,8 +39,8 @@ int run_export(const std::vector<std::string>& words) {
   const int64_t end_of_text = trained.tokenizer ? trained.tokenizer->end_of_text() : -1;
   export_huggingface(*trained.model, out, end_of_text);
   const bool with_tokenizer = trained.tokenizer && export_huggingface_tokenizer(*trained.tokenizer, out);
-  fmt::print("exported {} (step {}, {} parameters) to {}{}\n", trained.origin.string(), trained.step,
-             trained.model->parameters().parameter_count(), out.string(),
+  fmt::print("exported {} (step {}, {} weights, {} parameters) to {}{}\n", trained.origin.string(), trained.step,
+             trained.weights, trained.model->parameters().parameter_count(), out.string(),
              with_tokenizer ? " with its tokenizer" : " without tokenizer files");
   return kExitOk;
 }

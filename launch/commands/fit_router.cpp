@@ -20,7 +20,7 @@ namespace longhaul {
 namespace {
 
 constexpr const char* kUsage =
-    R"help(usage: longhaul fit-router --run DIR | --checkpoint DIR [--weights raw|ema] [--data DIR] [--split valid] [--tokens N]
+    R"help(usage: longhaul fit-router --run DIR | --checkpoint DIR [--weights KIND] [--data DIR] [--split valid] [--tokens N]
                           [--passes N] [--seed N] [--threads N]
 
 Fits one small router per entropy gate of a trained amor model: it predicts the gate's entropy from the gate's input, so that
@@ -30,7 +30,7 @@ They are written beside the checkpoint, as step_N.router; `generate` and `eval` 
 
   --run DIR         a run directory: its newest complete checkpoint
   --checkpoint DIR  one checkpoint directory
-  --weights KIND    raw (default) or ema, the running average
+  --weights KIND    raw (default), ema (running average), swa (mean of snapshots), or best: as the last validation found
   --data DIR        dataset made by `longhaul tokenize` (default: the datasets of the run)
   --split NAME      train, valid (default) or test
   --tokens N        tokens to read (default 16384)
@@ -128,9 +128,9 @@ int run_fit_router(const std::vector<std::string>& words) {
   options.passes = arguments.integer("passes", options.passes);
   options.seed = static_cast<uint64_t>(arguments.integer("seed", 0));
   set_threads(*make_single_communicator(), arguments.integer("threads", 0));
-  RouterSet set{{}, arguments.text("weights", "raw")};
   const TrainedModel trained =
-      load_trained_model(arguments.text(arguments.has("run") ? "run" : "checkpoint"), set.weights);
+      load_trained_model(arguments.text(arguments.has("run") ? "run" : "checkpoint"), arguments.text("weights", "raw"));
+  RouterSet set{{}, trained.weights};
   if (trained.model->gates().empty()) {
     throw user_error("{}: family {} has no entropy gates; there is nothing to fit", trained.origin.string(),
                      trained.model->config().family);

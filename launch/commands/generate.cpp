@@ -26,7 +26,7 @@ places and the options alone, not on what else is in the batch.
   --run DIR           a run directory: its newest complete checkpoint
   --checkpoint DIR    one checkpoint directory
   --hf DIR            a Hugging Face directory (gpt2 or llama)
-  --weights KIND      raw (default) or ema, the running average
+  --weights KIND      raw (default), ema (running average), swa (mean of snapshots), or best: as the last validation found
   --router            decide entropy gates by the routers of `longhaul fit-router` instead of exactly
   --prompt TEXT       may be repeated
   --prompt-file FILE  one prompt: the whole file
@@ -52,9 +52,9 @@ TrainedModel load_model(const Arguments& arguments) {
   const int sources = arguments.has("run") + arguments.has("checkpoint") + arguments.has("hf");
   if (sources != 1) throw user_error("longhaul generate: name the model by one of --run, --checkpoint and --hf");
   if (!arguments.has("hf")) {
-    const std::string weights = arguments.text("weights", "raw");
-    TrainedModel trained = load_trained_model(arguments.text(arguments.has("run") ? "run" : "checkpoint"), weights);
-    if (arguments.has("router")) use_routers(*trained.model, trained.origin, weights);
+    TrainedModel trained = load_trained_model(arguments.text(arguments.has("run") ? "run" : "checkpoint"),
+                                              arguments.text("weights", "raw"));
+    if (arguments.has("router")) use_routers(*trained.model, trained.origin, trained.weights);
     return trained;
   }
   if (arguments.has("router")) throw user_error("longhaul generate: --router has no meaning with --hf");

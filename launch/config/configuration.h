@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/control/selective_average.h"
 #include "core/models/model_config.h"
 #include "data/stream/data_config.h"
 
@@ -54,6 +55,11 @@ struct ValidationConfig {
   int64_t max_tokens = 0;  ///< scores at most about this many targets; 0: the whole split
 };
 
+/// Section [swa]: a mean of the weights after selected validations.
+struct SwaConfig : SelectiveAverage::Options {
+  bool enabled = false;
+};
+
 /// Section [parallel].
 struct ParallelConfig {
   bool overlap = true;  ///< reduce gradients while backward runs
@@ -84,6 +90,7 @@ struct Configuration {
   ScheduleConfig schedule;
   CheckpointConfig checkpoint;
   ValidationConfig validation;
+  SwaConfig swa;
   ParallelConfig parallel;
   RuntimeConfig runtime;
   MetricsConfig metrics;

@@ -37,6 +37,7 @@ const char* section_name() {
   if constexpr (std::is_same_v<decltype(Section), ScheduleConfig Configuration::*>) return "schedule";
   if constexpr (std::is_same_v<decltype(Section), CheckpointConfig Configuration::*>) return "checkpoint";
   if constexpr (std::is_same_v<decltype(Section), ValidationConfig Configuration::*>) return "validation";
+  if constexpr (std::is_same_v<decltype(Section), SwaConfig Configuration::*>) return "swa";
   if constexpr (std::is_same_v<decltype(Section), ParallelConfig Configuration::*>) return "parallel";
   if constexpr (std::is_same_v<decltype(Section), RuntimeConfig Configuration::*>) return "runtime";
   if constexpr (std::is_same_v<decltype(Section), MetricsConfig Configuration::*>) return "metrics";
@@ -311,16 +312,22 @@ std::vector<ConfigKey> checkpoint_keys() {
 
 std::vector<ConfigKey> remaining_keys() {
   using V = ValidationConfig;
+  using A = SwaConfig;
   using P = ParallelConfig;
   using R = RuntimeConfig;
   using M = MetricsConfig;
   constexpr auto validation = &Configuration::validation;
+  constexpr auto swa = &Configuration::swa;
   constexpr auto parallel = &Configuration::parallel;
   constexpr auto runtime = &Configuration::runtime;
   constexpr auto metrics = &Configuration::metrics;
   return {
       integer<validation, &V::every>("every", 0, "steps between validations; 0: never"),
       integer<validation, &V::max_tokens>("max_tokens", 0, "read at most about so many tokens; 0: the whole split"),
+      boolean<swa, &A::enabled>("enabled", "keep a mean of snapshots taken after selected validations"),
+      number<swa, &A::zone>("zone", {0, kMostNumber}, "a snapshot needs a validation cross-entropy of at most this"),
+      number<swa, &A::least_gain>("least_gain", {0, 1}, "and more than this relative gain over the first one in there"),
+      integer<swa, &A::start_step>("start_step", 0, "no snapshot at earlier steps"),
       boolean<parallel, &P::overlap>("overlap", "reduce gradients while backward runs; same bits either way"),
       integer<parallel, &P::bucket_bytes>("bucket_bytes", 4096, "size of one reduction"),
       boolean<parallel, &P::unordered>("unordered", "faster sums whose last bits depend on the number of ranks"),

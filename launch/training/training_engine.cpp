@@ -45,8 +45,9 @@ TrainingEngine::TrainingEngine(Communicator& group, const Configuration& configu
       .order = configuration.parallel.unordered ? ReductionOrder::unordered : ReductionOrder::fixed_tree};
   reducer_ = std::make_unique<GradientReducer>(model_->parameters(), *layout_, group, reduction);
   const AdamWOptions adamw{optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay};
-  optimizer_ = std::make_unique<ShardedOptimizer>(model_->parameters(), *layout_, group,
-                                                  ShardedOptimizerOptions{adamw, train.ema_decay});
+  optimizer_ =
+      std::make_unique<ShardedOptimizer>(model_->parameters(), *layout_, group,
+                                         ShardedOptimizerOptions{adamw, train.ema_decay, configuration.swa.enabled});
 }
 
 void TrainingEngine::run_slot(int64_t step, int64_t slot, const std::function<Batch(int64_t slot)>& batch_of,

@@ -173,6 +173,22 @@ void TrainingLog::validation(int64_t step, const std::string& weights, const Val
                     {"seconds", seconds}}});
 }
 
+void TrainingLog::selective_average(int64_t step, const SelectiveAverage::Decision& decision) {
+  if (!is_root_) return;
+  line(decision.line());
+  metrics_->write({"selective_average",
+                   step,
+                   {{"usability", std::string(name_of(decision.usability))},
+                    {"in_zone", int64_t{decision.in_zone}},
+                    {"gain", decision.gain},
+                    {"taken", int64_t{decision.take}},
+                    {"snapshots", decision.snapshots}}});
+}
+
+void TrainingLog::best_weights(const BestWeights& best) {
+  if (!best.weights.empty()) line(fmt::format("best weights: {} (CE {:.6f})", best.weights, best.cross_entropy));
+}
+
 void TrainingLog::save(const SaveReport& report) {
   if (!is_root_) return;
   if (!report.problem.empty()) {

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
+#include "core/control/selective_average.h"
 #include "launch/config/load_configuration.h"
 #include "launch/metrics/metrics_log.h"
 #include "launch/metrics/throughput.h"
 #include "launch/training/training_engine.h"
+#include "launch/training/training_state.h"
 #include "launch/training/validation.h"
 #include "parallel/checkpoint_writer.h"
 #include "parallel/gradient_reducer.h"
@@ -48,6 +50,8 @@ class TrainingLog {
   void step(int64_t step, double learning_rate, const StepResult& result, double seconds,
             const ReductionTimeline& timeline);
   void validation(int64_t step, const std::string& weights, const ValidationScore& score, double seconds);
+  void selective_average(int64_t step, const SelectiveAverage::Decision& decision);
+  void best_weights(const BestWeights& best);  ///< on the console; nothing when there are none
   void save(const SaveReport& report);
   void line(const std::string& text);  ///< one line on the console of rank 0
 

@@ -1,6 +1,7 @@
 #include "launch/training/training_state.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/error.h"
 #include "launch/config/key_table.h"
@@ -19,6 +20,10 @@ std::string ControllerState::to_json() const {
   for (const EntropyGate::State& gate : gates) {
     json["gates"].push_back({{"mean", gate.mean}, {"deviation", gate.deviation}});
   }
+  if (swa) {
+    json["swa"] = {
+        {"entered", swa->entered}, {"entry", swa->entry}, {"snapshots", swa->snapshots}, {"data", swa->data}};
+  }
   return json.dump();
 }
 
@@ -36,9 +41,31 @@ ControllerState ControllerState::from_json(const std::string& text, const std::s
         state.gates.push_back({gate.at("mean").get<double>(), gate.at("deviation").get<double>()});
       }
     }
+    if (json.contains("swa")) {
+      const nlohmann::json& swa = json["swa"];
+      state.swa = {swa.at("entered").get<bool>(), swa.at("entry").get<double>(), swa.at("snapshots").get<int64_t>(),
+                   swa.at("data").get<std::string>()};
+    }
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw user_error("{}: the controller state cannot be read ({}); it was written by another version", origin,
+                     error.what());
+  }
+}
+
+std::string BestWeights::to_json() const {
+  if (weights.empty()) return "";
+  return nlohmann::json{{"weights", weights}, {"cross_entropy", cross_entropy}, {"step", step}}.dump();
+}
+
+BestWeights BestWeights::from_json(const std::string& text, const std::string& origin) {
+  if (text.empty()) return {};
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    return {json.at("weights").get<std::string>(), json.at("cross_entropy").get<double>(),
+            json.at("step").get<int64_t>()};
+  } catch (const nlohmann::json::exception& error) {
+    throw user_error("{}: the mark of the best weights cannot be read ({}); it was written by another version", origin,
                      error.what());
   }
 }
@@ -94,15 +121,13 @@ std::vector<std::string> check_resumable(const ResolvedConfiguration& now, const
 
 void load_optimizer(Communicator& group, ShardedOptimizer& optimizer, CheckpointReader& checkpoint, int64_t updates) {
   checkpoint.verify_together(group);
-  const bool has_average = [&] {
-    for (const auto& [name, entry] : checkpoint.manifest().tensors) {
-      if (name.rfind("ema/", 0) == 0) return true;
-    }
-    return false;
-  }();
+  std::set<std::string> kinds;
+  for (const auto& [name, entry] : checkpoint.manifest().tensors) kinds.insert(name.substr(0, name.find('/')));
+  const std::string weights = kinds.count("master") > 0 ? "master/" : "parameter/";
   optimizer.load(updates, [&](const TensorSlice& slice) {
-    const bool missing_average = slice.kind == "ema" && !has_average;
-    const std::string name = missing_average ? "parameter/" + slice.name : slice.key();
+    const bool is_average = slice.kind == name_of(WeightAverage::ema) || slice.kind == name_of(WeightAverage::swa);
+    const bool missing = is_average && kinds.count(slice.kind) == 0;
+    const std::string name = missing ? weights + slice.name : slice.key();
     checkpoint.read(name, slice.offset, slice.count, slice.dtype, slice.data);
   });
 }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/comm/communicator.h"
 #include "core/control/entropy_gate.h"
+#include "core/control/selective_average.h"
 #include "core/control/spike_guard.h"
 #include "core/models/language_model.h"
 #include "launch/config/load_configuration.h"
@@ -27,9 +29,21 @@ struct ControllerState {
   SpikeGuard::State guard;
   DataIdentity identity;
   std::vector<EntropyGate::State> gates = {};  ///< by entropy gate; models without have none
+  std::optional<SelectiveAverage::State> swa = {};
 
   std::string to_json() const;
   static ControllerState from_json(const std::string& text, const std::string& origin);
+};
+
+/// Which of raw, ema and swa the last validation found best, as the JSON text beside the controllers' state. It is a
+/// result: nothing in training depends on it, so it does not belong to the state.
+struct BestWeights {
+  std::string weights;  ///< "" before any validation
+  double cross_entropy = 0;
+  int64_t step = 0;
+
+  std::string to_json() const;  ///< "" before any validation
+  static BestWeights from_json(const std::string& text, const std::string& origin);
 };
 
 /// The states of a model's gates, and the way back: user_error naming `origin` when it has another number of gates.
@@ -41,8 +55,8 @@ void set_gate_states(LanguageModel& model, const std::vector<EntropyGate::State>
 std::vector<std::string> check_resumable(const ResolvedConfiguration& now, const DataIdentity& identity,
                                          const CheckpointReader& checkpoint);
 
-/// Fills parameters, moments, master copy and average. Collective. An average that the checkpoint lacks starts from its
-/// parameters.
+/// Fills parameters, moments, master copy and averages. Collective. An average that the checkpoint lacks starts from
+/// its parameters.
 void load_optimizer(Communicator& group, ShardedOptimizer& optimizer, CheckpointReader& checkpoint, int64_t updates);
 
 }  // namespace longhaul

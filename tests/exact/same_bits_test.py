@@ -56,6 +56,46 @@ def interrupted_and_resized_run_ends_the_same(place):
     assert found == place.reference, f"{found}, expected {place.reference}"
 
 
+# Snapshots from the second validation inside the zone on.
+SNAPSHOTS = ["swa.enabled=true", "swa.zone=5.0", "swa.least_gain=0.01", "validation.every=7"]
+
+
+def tensor_hashes(place, name):
+    lines = runs.must(runs.run(["hash", place.run_directory(name), "--tensors"])).stdout.splitlines()
+    return {words[1]: words[0] for words in map(str.split, lines) if len(words) == 2}
+
+
+def snapshots_do_not_touch_training(place):
+    """Every tensor of the run without them is the same; the mean itself is that of any other ranks and interruptions."""
+    place.swa = final_hash(place, "swa", *SNAPSHOTS, ranks=0)
+    plain, found = tensor_hashes(place, "alone"), tensor_hashes(place, "swa")
+    assert {name: value for name, value in found.items() if not name.startswith("swa/")} == plain
+    assert any(name.startswith("swa/") for name in found)
+    lines = [json.loads(line) for line in (place.run_directory("swa") / "metrics.jsonl").read_text().splitlines()]
+    decisions = [line for line in lines if line["kind"] == "selective_average"]
+    assert len(decisions) == 9 and 1 < decisions[-1]["snapshots"] < 9, decisions
+    two = final_hash(place, "swa_2", *SNAPSHOTS, ranks=2)
+    assert two == place.swa, f"2 ranks: {two}, expected {place.swa}"
+    scores = {line["kind"][11:] or "raw": line["cross_entropy"] for line in lines if line["kind"].startswith("validation") and line["step"] == 60}
+    assert set(scores) == {"raw", "ema", "swa"}, scores
+    scored = runs.must(runs.run(["eval", "--run", place.run_directory("swa"), "--weights", "best", "--max-tokens", "512"])).stdout
+    best = min(scores, key=scores.get)
+    assert f"{best} weights" in scored and f"CE {scores[best]:.6f}" in scored, f"{scores}: {scored}"
+    return f"{decisions[-1]['snapshots']} snapshots, {scores}"
+
+
+def interrupted_snapshots_end_the_same(place):
+    config = place.config("swa_interrupted")
+    settings = ["train.ema_decay=0.9", "model.dropout=0.1", *SNAPSHOTS]
+    for stop, ranks in ((17, 2), (30, 4)):
+        runs.must(runs.train(config, f"train.stop_after={stop}", *settings, ranks=ranks), code=75)
+    runs.must(runs.train(config, *settings, ranks=1))
+    found = runs.state_hash(place.run_directory("swa_interrupted"))
+    assert found == place.swa, f"{found}, expected {place.swa}"
+    refused = runs.run(["eval", "--run", place.run_directory("alone"), "--weights", "swa"])
+    assert refused.returncode != 0 and len(runs.error_lines(refused)) == 1 and "swa.enabled" in refused.stderr, refused.stderr
+
+
 def hash_sees_a_difference(place):
     found = final_hash(place, "other_seed", "train.seed=2", ranks=2)
     assert found != place.reference
@@ -97,5 +137,6 @@ def test_of_family(family):
 
 if __name__ == "__main__":
     runs.main([rank_counts_give_the_same_hash, thread_counts_give_the_same_hash, evaluation_does_not_touch_training,
-               engine_settings_do_not_change_bits, interrupted_and_resized_run_ends_the_same, hash_sees_a_difference,
+               engine_settings_do_not_change_bits, interrupted_and_resized_run_ends_the_same, snapshots_do_not_touch_training,
+               interrupted_snapshots_end_the_same, hash_sees_a_difference,
                gpt2_family_too, *[test_of_family(family) for family in runs.FAMILIES]])

@@ -46,7 +46,7 @@ struct ToyState {
 };
 
 inline CheckpointExtras toy_extras(int64_t step) {
-  return {"confighash", "[train]\nsteps = 3\n", 8 * step, "{\"guard\":{\"mean\":0.1}}"};
+  return {"confighash", "[train]\nsteps = 3\n", 8 * step, "{\"guard\":{\"mean\":0.1}}", ""};
 }
 
 /// Reads the whole state back in two uneven parts per tensor.

@@ -16,7 +16,7 @@ CheckpointManifest small_manifest() {
   CheckpointManifest manifest;
   manifest.run_id = "0123456789abcdef";
   manifest.step = 20;
-  manifest.extras = {"hash", "text \"quoted\"\n", 3'000'000'000, "{\"a\":[1,0.1]}"};
+  manifest.extras = {"hash", "text \"quoted\"\n", 3'000'000'000, "{\"a\":[1,0.1]}", "{\"weights\":\"raw\"}"};
   manifest.files = {{"rank_00000_of_00002.h5", {100, "aa"}}, {"rank_00001_of_00002.h5", {101, "bb"}}};
   manifest.tensors["parameter/w"] = {Shape({2, 3}), DType::f32, {{0, 0, 4}, {1, 4, 2}}};
   manifest.tensors["empty"] = {Shape({0, 3}), DType::i64, {}};

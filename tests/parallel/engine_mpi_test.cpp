@@ -35,8 +35,8 @@ std::vector<float> train(Communicator& group, GradientReducerOptions options) {
     result.push_back(static_cast<float>(norms.total));
     check_replicas(group, model.store);
     optimizer.update(gradients, 0.01, 0.1 / norms.total);
-    optimizer.swap_average();
-    optimizer.swap_average();
+    optimizer.swap_average(WeightAverage::ema);
+    optimizer.swap_average(WeightAverage::ema);
   }
   const auto values = model.store.flat_values().to_vector<float>();
   result.insert(result.end(), values.begin(), values.end());

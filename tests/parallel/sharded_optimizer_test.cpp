@@ -188,16 +188,18 @@ TEST(ShardedOptimizer, SaysWhereMasterWeightsLive) {
 }
 
 TEST(ShardedOptimizer, StateMovesToOtherRankCounts) {
-  const ShardedOptimizerOptions options{.ema_decay = 0.9};
+  const ShardedOptimizerOptions options{.ema_decay = 0.9, .snapshots = true};
   const auto uninterrupted = values_after(1, options, [](Engine& engine) { engine.steps(0, 3); });
   for (const auto& [from, to] : std::vector<std::pair<int, int>>{{1, 4}, {2, 3}, {4, 1}}) {
     SavedState saved, again;
     std::mutex mutex;
     values_after(from, options, [&](Engine& engine) {
-      engine.steps(0, 2);
+      engine.steps(0, 1);
+      engine.optimizer.take_snapshot(1);
+      engine.steps(1, 2);
       save(engine, saved, mutex);
     });
-    EXPECT_EQ(saved.size(), 4 * 5u);  // values, two moments, average of five parameters
+    EXPECT_EQ(saved.size(), 5 * 5u);  // values, two moments, two averages of five parameters
     const auto continued = values_after(to, options, [&](Engine& engine) {
       engine.optimizer.load(2, [&](const TensorSlice& slice) {
         const auto& bytes = saved.at(slice.key());
@@ -237,10 +239,10 @@ TEST(ShardedOptimizer, SwappingTheAverageInDisturbsNothing) {
       for (int64_t step = 0; step < 2; ++step) {
         engine.steps(step, step + 1);
         const auto raw = engine.values();
-        engine.optimizer.swap_average();
+        engine.optimizer.swap_average(WeightAverage::ema);
         EXPECT_FALSE(same_bits(engine.values(), raw));
         EXPECT_THROW(engine.optimizer.state(), Error);
-        engine.optimizer.swap_average();
+        engine.optimizer.swap_average(WeightAverage::ema);
         EXPECT_TRUE(same_bits(engine.values(), raw));
       }
       save(engine, swapped, mutex);
@@ -258,9 +260,93 @@ TEST(ShardedOptimizer, AverageFollowsItsDefinition) {
     const auto values = engine.values();
     for (size_t i = 0; i < values.size(); ++i) expected[i] = 0.75f * expected[i] + 0.25f * values[i];
   }
-  engine.optimizer.swap_average();
+  engine.optimizer.swap_average(WeightAverage::ema);
   const auto average = engine.values();
   for (size_t i = 0; i < average.size(); ++i) ASSERT_NEAR(average[i], expected[i], 1e-6);
+}
+
+TEST(ShardedOptimizer, SnapshotsMeanIsThatOfTheChosenSteps) {
+  const auto mean_with = [](int ranks) {
+    return values_after(
+        ranks, {.snapshots = true},
+        [](Engine& engine) {
+          std::vector<double> sum(engine.values().size());
+          for (int64_t step = 0, taken = 0; step < 5; ++step) {
+            engine.steps(step, step + 1);
+            if (step == 1 || step == 3) continue;
+            engine.optimizer.take_snapshot(1 / static_cast<double>(++taken));
+            const auto values = engine.values();
+            for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
+          }
+          engine.optimizer.swap_average(WeightAverage::swa);
+          const auto mean = engine.values();
+          for (size_t i = 0; i < mean.size(); ++i) ASSERT_NEAR(mean[i], sum[i] / 3, 1e-6 * (1 + std::abs(sum[i])));
+        },
+        ranks - 1);
+  };
+  const auto alone = mean_with(1);
+  EXPECT_TRUE(same_bits(mean_with(3), alone));
+}
+
+TEST(ShardedOptimizer, TheFirstSnapshotIsTheWeightsThemselves) {
+  const auto group = make_single_communicator();
+  Engine engine(*group, {.snapshots = true});
+  const auto start = engine.values();
+  engine.steps(0, 1);
+  const auto values = engine.values();
+  engine.optimizer.swap_average(WeightAverage::swa);
+  EXPECT_TRUE(same_bits(engine.values(), start));
+  engine.optimizer.swap_average(WeightAverage::swa);
+  engine.optimizer.take_snapshot(1);
+  engine.steps(1, 2);
+  engine.optimizer.swap_average(WeightAverage::swa);
+  EXPECT_TRUE(same_bits(engine.values(), values));
+}
+
+TEST(ShardedOptimizer, AveragesDisturbNeitherTrainingNorEachOther) {
+  for (const int ranks : {1, 3}) {
+    SavedState plain, averaged;
+    std::mutex mutex;
+    values_after(ranks, {}, [&](Engine& engine) {
+      engine.steps(0, 2);
+      save(engine, plain, mutex);
+    });
+    values_after(ranks, {.ema_decay = 0.75, .snapshots = true}, [&](Engine& engine) {
+      engine.steps(0, 1);
+      engine.optimizer.take_snapshot(1);
+      engine.steps(1, 2);
+      engine.optimizer.take_snapshot(0.5);
+      const auto raw = engine.values();
+      for (const WeightAverage average : {WeightAverage::ema, WeightAverage::swa}) {
+        engine.optimizer.swap_average(average);
+        EXPECT_FALSE(same_bits(engine.values(), raw));
+        const WeightAverage other = average == WeightAverage::ema ? WeightAverage::swa : WeightAverage::ema;
+        EXPECT_THROW(engine.optimizer.swap_average(other), Error);
+        EXPECT_THROW(engine.optimizer.take_snapshot(1), Error);
+        engine.optimizer.swap_average(average);
+        EXPECT_TRUE(same_bits(engine.values(), raw));
+      }
+      save(engine, averaged, mutex);
+    });
+    for (const auto& [key, bytes] : plain) EXPECT_EQ(averaged.at(key), bytes) << key;
+  }
+}
+
+TEST(ShardedOptimizer, Bf16SnapshotsAreOfTheMasterCopy) {
+  const auto group = make_single_communicator();
+  ParameterStore store(DType::bf16);
+  store.add("weight", {33, 5}, WeightDecay::yes, Initialization::normal(1));
+  store.finalize();
+  store.initialize(3);
+  const ShardLayout layout(store, 1);
+  ShardedOptimizer optimizer(store, layout, *group, {.snapshots = true});
+  const Tensor gradients = store.make_flat_buffer(DType::f32);
+  gradients.data<float>()[5] = 1;
+  optimizer.update(gradients, 1e-3, 1);
+  optimizer.take_snapshot(1);
+  std::map<std::string, const void*> slices;
+  for (const TensorSlice& slice : optimizer.state()) slices[slice.kind] = slice.data;
+  EXPECT_EQ(std::memcmp(slices.at("swa"), slices.at("master"), 33 * 5 * sizeof(float)), 0);
 }
 
 TEST(ShardedOptimizer, Bf16SwapReturnsToTheRoundedMaster) {
@@ -275,9 +361,9 @@ TEST(ShardedOptimizer, Bf16SwapReturnsToTheRoundedMaster) {
     gradients.data<float>()[5] = 1;
     optimizer.update(gradients, 0.1, 1);
     const Tensor before = store.flat_values().clone();
-    optimizer.swap_average();
+    optimizer.swap_average(WeightAverage::ema);
     EXPECT_NE(std::memcmp(before.raw(), store.flat_values().raw(), static_cast<size_t>(before.bytes())), 0);
-    optimizer.swap_average();
+    optimizer.swap_average(WeightAverage::ema);
     EXPECT_EQ(std::memcmp(before.raw(), store.flat_values().raw(), static_cast<size_t>(before.bytes())), 0);
   });
 }

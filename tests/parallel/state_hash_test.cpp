@@ -29,6 +29,7 @@ TEST(StateHash, DependsOnEveryPartOfTheStateAndOnNothingElse) {
   EXPECT_EQ(base.size(), 32u);
   EXPECT_EQ(hash_of([](auto&, auto& extras, auto&) { extras.configuration = "other"; }), base);
   EXPECT_EQ(hash_of([](auto&, auto& extras, auto&) { extras.config_hash = "other"; }), base);
+  EXPECT_EQ(hash_of([](auto&, auto& extras, auto&) { extras.best_weights = "{}"; }), base);
   EXPECT_NE(hash_of([](auto& state, auto&, auto&) { state.weight[76] += 1e-3f; }), base);
   EXPECT_NE(hash_of([](auto& state, auto&, auto&) { state.weight[0] = -state.weight[0]; }), base);
   EXPECT_NE(hash_of([](auto& state, auto&, auto&) { std::swap(state.weight, state.moment); }), base);
