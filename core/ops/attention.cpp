@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "core/ops/attention.h"
 #include "core/ops/op_support.h"
@@ -51,11 +52,13 @@ struct Saved {
   Tensor qkv, out, lse;
   Batch batch;
   AttentionOptions options;
+  PriorFactors prior;
 };
 
 template <typename T>
-Saved forward(const Tensor& qkv, const Batch& batch, const AttentionOptions& options) {
-  Saved saved{qkv, Tensor(), Tensor(), batch, options};
+Saved forward(const Tensor& qkv, const Batch& batch, const AttentionOptions& options, const LengthPrior* prior) {
+  Saved saved{qkv, Tensor(), Tensor(), batch, options, PriorFactors()};
+  if (prior != nullptr) saved.prior = PriorFactors(*prior, batch.length(), qkv.dtype());
   if (options.rope_table.defined()) {
     saved.qkv = qkv.clone();  // the caller's qkv stays as it is; its memory goes when its Variable does
     rotate<T>(saved.qkv, batch, options, false);
@@ -65,7 +68,7 @@ Saved forward(const Tensor& qkv, const Batch& batch, const AttentionOptions& opt
   saved.lse = Tensor::empty({shape.batch, shape.query_heads, shape.query_length}, qkv.dtype());
   const Parts<T> x(saved.qkv, shape);
   kernels::attention_forward<T>(kCpu, saved.out.data<T>(), saved.lse.data<T>(), x.q, x.k, x.v,
-                                batch.document_start.data<int32_t>(), shape);
+                                batch.document_start.data<int32_t>(), shape, saved.prior.view<T>());
   return saved;
 }
 
@@ -73,13 +76,22 @@ template <typename T>
 void backward(const Tensor& dout, const Saved& saved, const GradientTarget& target) {
   const kernels::AttentionShape shape = kernel_shape(saved.batch, saved.options);
   const Tensor delta = Tensor::empty(saved.lse.shape(), saved.lse.dtype());
-  write_gradient(target, [&](const Tensor& dqkv) {
-    const Parts<T> x(saved.qkv, shape), dx(dqkv, shape);
+  const kernels::AttentionPrior<T> prior = saved.prior.view<T>();
+  Tensor prior_sums, prior_rows;
+  kernels::AttentionPriorGradient<T> dprior;
+  if (saved.prior.wanted()) {
+    prior_sums = saved.prior.zero_sums();
+    prior_rows = Tensor::empty({shape.batch, shape.query_heads, shape.query_length, prior.rank + 2}, dtype_of<T>);
+    dprior = {.sums = prior_sums.data<double>(), .rows = prior_rows.data<T>()};
+  }
+  write_gradients({target}, {saved.qkv.shape()}, dtype_of<T>, [&](const std::vector<Tensor>& written) {
+    const Parts<T> x(saved.qkv, shape), dx(written[0], shape);
     kernels::attention_backward<T>(kCpu, dx.q, dx.k, dx.v, delta.data<T>(), dout.data<T>(), saved.out.data<T>(),
                                    saved.lse.data<T>(), x.q, x.k, x.v, saved.batch.document_start.data<int32_t>(),
-                                   shape);
-    if (saved.options.rope_table.defined()) rotate<T>(dqkv, saved.batch, saved.options, true);
+                                   shape, prior, dprior);
+    if (saved.options.rope_table.defined()) rotate<T>(written[0], saved.batch, saved.options, true);
   });
+  if (saved.prior.wanted()) saved.prior.backward<T>(prior_sums);
 }
 
 }  // namespace
@@ -100,13 +112,16 @@ void check_attention_options(const char* op, const Batch& batch, const Attention
   }
 }
 
-Variable attention(Tape& tape, const Variable& qkv, const Batch& batch, const AttentionOptions& options) {
+Variable attention(Tape& tape, const Variable& qkv, const Batch& batch, const AttentionOptions& options,
+                   const LengthPrior* prior) {
   check(qkv.value(), batch, options);
+  std::vector<Variable> inputs{qkv};
+  if (prior != nullptr) inputs.insert(inputs.end(), {prior->mean_memberships, prior->alignment, prior->pos_beta});
   return dispatch_float("attention", qkv.dtype(), [&](auto type) {
     using T = decltype(type);
-    Saved saved = forward<T>(qkv.value(), batch, options);
+    Saved saved = forward<T>(qkv.value(), batch, options, prior);
     const Tensor out = saved.out;
-    return tape.record("attention", out, {qkv}, [saved = std::move(saved), target = qkv.target()](const Tensor& dout) {
+    return tape.record("attention", out, inputs, [saved = std::move(saved), target = qkv.target()](const Tensor& dout) {
       backward<T>(dout, saved, target);
     });
   });

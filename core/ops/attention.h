@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/autograd/tape.h"
+#include "core/ops/length_prior.h"
 #include "core/tensor/batch.h"
 
 namespace longhaul::ops {
@@ -21,7 +22,10 @@ void check_attention_options(const char* op, const Batch& batch, const Attention
 /// Returns [B * T, query_heads * head_size]: softmax(q k^T / sqrt(head_size)) v, causal, inside documents only. q and k
 /// are rotated here, at batch.positions. Kept for the backward pass: the rotated qkv, the output and one number per row
 /// and head. internal_error "attention: ..." with both shapes when they disagree; user_error when a position is beyond
-/// the table.
-Variable attention(Tape& tape, const Variable& qkv, const Batch& batch, const AttentionOptions& options);
+/// the table. With a prior, its bias is added to the scores of all heads (softmax(q k^T / sqrt(head_size) + bias)) and
+/// its mean_memberships, alignment and pos_beta get gradients; it costs memory of O(T) and changes nothing where
+/// absent.
+Variable attention(Tape& tape, const Variable& qkv, const Batch& batch, const AttentionOptions& options,
+                   const LengthPrior* prior = nullptr);
 
 }  // namespace longhaul::ops

@@ -1,7 +1,5 @@
 #include "core/ops/attention.h"
 
-#include <cmath>
-
 #include "tests/core/error_check.h"
 #include "tests/core/gradient_check.h"
 #include "tests/core/ops/attention_testing.h"
@@ -14,56 +12,6 @@ using testing::batch_of;
 using testing::GradientCheck;
 using testing::options_of;
 using testing::random_tensor;
-
-/// Token (b, t)'s vector of one head, rotated by the definition.
-std::vector<double> head_vector(const Tensor& qkv, const Batch& batch, int64_t token, int64_t offset, int64_t size,
-                                bool rope) {
-  const double* x = qkv.data<double>() + token * qkv.size(1) + offset;
-  std::vector<double> out(x, x + size);
-  if (!rope) return out;
-  const int64_t half = size / 2;
-  for (int64_t i = 0; i < half; ++i) {
-    const double angle = batch.positions.data<int32_t>()[token] *
-                         std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(size));
-    out[static_cast<size_t>(i)] = x[i] * std::cos(angle) - x[i + half] * std::sin(angle);
-    out[static_cast<size_t>(i + half)] = x[i + half] * std::cos(angle) + x[i] * std::sin(angle);
-  }
-  return out;
-}
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-/// Attention written out: every query, every key it may see.
-Tensor reference(const Tensor& qkv, const Batch& batch, const AttentionOptions& options) {
-  const int64_t size = options.head_size, length = batch.length();
-  const bool rope = options.rope_table.defined();
-  const Tensor out = Tensor::zeros({batch.tokens(), options.query_heads * size}, DType::f64);
-  for (int64_t token = 0; token < batch.tokens(); ++token) {
-    const int64_t row_start = token / length * length;
-    const int64_t first = row_start + batch.document_start.data<int32_t>()[token];
-    for (int64_t head = 0; head < options.query_heads; ++head) {
-      const int64_t key_head = head * options.key_heads / options.query_heads;
-      const int64_t k_offset = (options.query_heads + key_head) * size;
-      const int64_t v_offset = (options.query_heads + options.key_heads + key_head) * size;
-      const std::vector<double> q = head_vector(qkv, batch, token, head * size, size, rope);
-      double total = 0;
-      double* y = out.data<double>() + token * out.size(1) + head * size;
-      for (int64_t key = first; key <= token; ++key) {
-        const std::vector<double> k = head_vector(qkv, batch, key, k_offset, size, rope);
-        const double weight = std::exp(dot(q, k) / std::sqrt(static_cast<double>(size)));
-        const std::vector<double> v = head_vector(qkv, batch, key, v_offset, size, false);
-        for (int64_t i = 0; i < size; ++i) y[i] += weight * v[static_cast<size_t>(i)];
-        total += weight;
-      }
-      for (int64_t i = 0; i < size; ++i) y[i] /= total;
-    }
-  }
-  return out;
-}
 
 struct Case {
   const char* name;
@@ -91,7 +39,7 @@ TEST(Attention, EqualsTheDenseDefinition) {
     SCOPED_TRACE(c.name);
     Tape tape;
     const Tensor qkv = qkv_of(c, 1);
-    const Tensor expected = reference(qkv, c.batch, c.options);
+    const Tensor expected = testing::dense_attention(qkv, c.batch, c.options);
     const std::vector<std::byte> input = testing::bytes_of(qkv);
     const Tensor found = ops::attention(tape, Variable(qkv), c.batch, c.options).value();
     ASSERT_EQ(found.shape(), expected.shape());

@@ -1,0 +1,44 @@
+// The length-aware prior of one call of attention (models.md 7.4 and 7.5): its factors, formed once, and its gradients.
+#pragma once
+
+#include "core/autograd/tape.h"
+#include "kernels/attention_prior.h"
+
+namespace longhaul::ops {
+
+/// What attention adds to the scores of every head, as factors; everything in the type of qkv but pos_beta, which may
+/// be bf16.
+struct LengthPrior {
+  Variable mean_memberships;        ///< [T, R] (batch_mean); T at least the length of the batch
+  Variable alignment;               ///< [R, K]
+  Variable pos_beta;                ///< [1]; counts as 0 below 0, where it has no gradient
+  Tensor basis;                     ///< [T, K] (rpa_basis)
+  kernels::PriorSettings settings;  ///< but for its pos_beta, which is not read
+};
+
+class PriorFactors {
+ public:
+  PriorFactors() = default;  ///< no prior: view() is one of rank 0
+  /// internal_error "attention: ..." when the parts do not go together or T is less than `length`.
+  PriorFactors(const LengthPrior& prior, int64_t length, DType dtype);
+
+  template <typename T>
+  kernels::AttentionPrior<T> view() const;
+  /// Does anybody want the gradients of the prior?
+  bool wanted() const;
+  /// Zeros, f64 [T, K + 2], for the sums of AttentionPriorGradient.
+  Tensor zero_sums() const;
+  /// From what attention_backward left there to all three targets.
+  template <typename T>
+  void backward(const Tensor& sums) const;
+
+ private:
+  kernels::PriorShape shape_;
+  kernels::PriorSettings settings_;
+  Tensor mean_memberships_, alignment_, basis_;
+  Tensor query_, key_;
+  GradientTarget mean_memberships_target_, alignment_target_, pos_beta_target_;
+  bool pos_beta_free_ = true;  ///< not below its floor
+};
+
+}  // namespace longhaul::ops
