@@ -18,8 +18,9 @@ int Trainer::run() {
   while (step < config_.train.steps && !(stopped = should_stop(step))) {
     ++step;
     const Stopwatch watch;
-    const StepResult result = train_step(step);
-    log_->step(step, schedule_.rate(step), result, watch.seconds(), engine_->timeline());
+    const double learning_rate = schedule_.rate(step) * chaos_.factor(step);
+    const StepResult result = train_step(step, learning_rate);
+    log_->step(step, learning_rate, result, watch.seconds(), engine_->timeline());
     if (validation_due(step)) validate(step);
     if (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0) save(step);
     if (const auto report = writer_->poll()) saved(*report);
@@ -27,13 +28,13 @@ int Trainer::run() {
   return finish(step, stopped);
 }
 
-StepResult Trainer::train_step(int64_t step) {
+StepResult Trainer::train_step(int64_t step, double learning_rate) {
   const int64_t rows = config_.train.rows_per_slot;
   const auto batch_of = [&](int64_t slot) {
     // The position in the data is a number of samples, whatever the ranks.
     return stream_->rows(((step - 1) * config_.train.slots + slot) * rows, rows);
   };
-  return engine_->step(step, schedule_.rate(step), guard_, batch_of, watchdog_);
+  return engine_->step(step, learning_rate, guard_, batch_of, watchdog_);
 }
 
 bool Trainer::should_stop(int64_t step) {

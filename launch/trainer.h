@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "core/control/chaos_warm_in.h"
 #include "core/control/lr_schedule.h"
 #include "core/control/spike_guard.h"
 #include "data/stream/token_stream.h"
@@ -48,7 +49,7 @@ class Trainer {
   void take_initial_weights();
 
   // trainer.cpp: the loop.
-  StepResult train_step(int64_t step);
+  StepResult train_step(int64_t step, double learning_rate);
   bool should_stop(int64_t step);
   /// Every validation.every steps, and after the last one.
   bool validation_due(int64_t step) const;
@@ -72,6 +73,7 @@ class Trainer {
   Watchdog watchdog_;  ///< ends before the engine that it asks
   SpikeGuard guard_;
   LrSchedule schedule_;
+  ChaosWarmIn chaos_;
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<TrainingLog> log_;
   int64_t first_step_ = 1;

@@ -61,7 +61,8 @@ Trainer::Trainer(World& world, ResolvedConfiguration configuration, const std::s
       config_(configuration_.values),
       watchdog_(group_, watchdog_options(world, config_.runtime.watchdog_seconds, watched_engine_)),
       guard_(guard_options(config_.optimizer)),
-      schedule_(schedule_of(config_)) {
+      schedule_(schedule_of(config_)),
+      chaos_({.amplitude = config_.schedule.chaos_amplitude, .decay = config_.schedule.chaos_decay}) {
   const Watchdog::Phase phase(watchdog_, "start", kStartAllowance);
   start(resume);
 }

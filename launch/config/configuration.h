@@ -30,13 +30,14 @@ struct OptimizerConfig {
   int64_t max_skipped = 20;  ///< consecutive skipped steps before the run stops
 };
 
-/// Section [schedule]: linear warm-up, flat part, cosine to a floor.
+/// Section [schedule]: linear warm-up, flat part, cosine to a floor; all times the factor of the chaotic warm-in.
 struct ScheduleConfig {
   double learning_rate = 3e-4;  ///< peak
   int64_t warmup_steps = 100;
   int64_t flat_steps = 0;
-  double floor = 0.1;       ///< last rate as a fraction of the peak; in (0, 1]
-  int64_t decay_steps = 0;  ///< length of the cosine; 0: until train.steps
+  double floor = 0.1;                              ///< last rate as a fraction of the peak; in (0, 1]
+  int64_t decay_steps = 0;                         ///< length of the cosine; 0: until train.steps
+  double chaos_amplitude = 0, chaos_decay = 5e-4;  ///< as ChaosWarmIn::Options; amplitude 0: the factor is 1
 };
 
 /// Section [checkpoint].

@@ -294,6 +294,10 @@ std::vector<ConfigKey> schedule_keys() {
       integer<S, &C::flat_steps>("flat_steps", 0, "steps at the peak after the warm-up"),
       integer<S, &C::decay_steps>("decay_steps", 0, "length of the cosine after that; 0: until train.steps"),
       number<S, &C::floor>("floor", {1e-6, 1}, "last rate as a fraction of the peak; never zero"),
+      number<S, &C::chaos_amplitude>("chaos_amplitude", {0, 1},
+                                     "the rate of step s is multiplied by 1 - a + a x_s, a = chaos_amplitude "
+                                     "exp(-chaos_decay s), x_s in (0, 1) the s-th value of a logistic map; 0: off"),
+      number<S, &C::chaos_decay>("chaos_decay", {0, kMostNumber}, "per step, of the amplitude"),
   };
 }
 

@@ -3,6 +3,7 @@
 """The state after 60 steps has the same hash for 1, 2 and 4 ranks, for any number of threads, and whatever must not touch training: evaluation never,
 every step or every 7; overlap; bucket size; background saves; an interruption; retention."""
 import json
+import math
 import pathlib
 import sys
 
@@ -96,6 +97,28 @@ def interrupted_snapshots_end_the_same(place):
     assert refused.returncode != 0 and len(runs.error_lines(refused)) == 1 and "swa.enabled" in refused.stderr, refused.stderr
 
 
+def chaotic_rate_depends_on_the_step_alone(place):
+    chaos = ["train.steps=12", "schedule.chaos_amplitude=0.25", "schedule.chaos_decay=0.05", "metrics.every=1"]
+    expected = final_hash(place, "chaos", *chaos)
+    plain = final_hash(place, "no_chaos", "train.steps=12", "metrics.every=1")
+    assert expected != plain
+    config = place.config("chaos_interrupted")
+    settings = ["train.ema_decay=0.9", "model.dropout=0.1", *chaos]
+    runs.must(runs.train(config, "train.stop_after=5", *settings, ranks=2), code=75)
+    runs.must(runs.train(config, *settings, ranks=4))
+    found = runs.state_hash(place.run_directory("chaos_interrupted"))
+    assert found == expected, f"{found}, expected {expected}"
+    rates = {}
+    for name in ("chaos", "no_chaos"):
+        lines = [json.loads(line) for line in (place.run_directory(name) / "metrics.jsonl").read_text().splitlines()]
+        rates[name] = [line["learning_rate"] for line in lines if line["kind"] == "train"]
+    x = 0.721
+    for step, (rate, base) in enumerate(zip(rates["chaos"], rates["no_chaos"], strict=True), 1):
+        x = 3.9 * x * (1 - x)
+        amplitude = 0.25 * math.exp(-0.05 * step)
+        assert math.isclose(rate, base * (1 - amplitude + amplitude * x), rel_tol=1e-9), (step, rate, base)
+
+
 def hash_sees_a_difference(place):
     found = final_hash(place, "other_seed", "train.seed=2", ranks=2)
     assert found != place.reference
@@ -138,5 +161,6 @@ def test_of_family(family):
 if __name__ == "__main__":
     runs.main([rank_counts_give_the_same_hash, thread_counts_give_the_same_hash, evaluation_does_not_touch_training,
                engine_settings_do_not_change_bits, interrupted_and_resized_run_ends_the_same, snapshots_do_not_touch_training,
-               interrupted_snapshots_end_the_same, hash_sees_a_difference,
+               interrupted_snapshots_end_the_same,
+               chaotic_rate_depends_on_the_step_alone, hash_sees_a_difference,
                gpt2_family_too, *[test_of_family(family) for family in runs.FAMILIES]])
