@@ -1,6 +1,7 @@
 #include "launch/trainer.h"
 
 #include "core/comm/agreement.h"
+#include "core/tensor/split_rows.h"
 #include "kernels/error.h"
 #include "launch/exit_codes.h"
 #include "launch/metrics/stopwatch.h"
@@ -21,6 +22,7 @@ int Trainer::run() {
     const double learning_rate = schedule_.rate(step) * chaos_.factor(step);
     const StepResult result = train_step(step, learning_rate);
     log_->step(step, learning_rate, result, watch.seconds(), engine_->timeline());
+    if (const auto report = game_->observe(step, result, group_)) log_->game(step, *report);
     if (validation_due(step)) validate(step);
     if (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0) save(step);
     if (const auto report = writer_->poll()) saved(*report);
@@ -32,7 +34,7 @@ StepResult Trainer::train_step(int64_t step, double learning_rate) {
   const int64_t rows = config_.train.rows_per_slot;
   const auto batch_of = [&](int64_t slot) {
     // The position in the data is a number of samples, whatever the ranks.
-    return stream_->rows(((step - 1) * config_.train.slots + slot) * rows, rows);
+    return game_->split(stream_->rows(((step - 1) * config_.train.slots + slot) * rows, rows), step, slot);
   };
   return engine_->step(step, learning_rate, guard_, batch_of, watchdog_);
 }
@@ -53,14 +55,20 @@ bool Trainer::validation_due(int64_t step) const {
 void Trainer::validate(int64_t step) {
   const Watchdog::Phase phase(watchdog_, "validation");
   const int64_t rows = validation_rows(validation_->rows_total(), config_.data.context, config_.validation.max_tokens);
-  const auto score = [&](const std::string& weights) {
+  const auto score_at = [&](const std::string& weights, int64_t length) {
     const Stopwatch watch;
     const ValidationScore result = score_rows(
         group_, engine_->model(), rows, config_.train.rows_per_slot,
-        [&](int64_t first, int64_t count) { return validation_->rows(first, count); },
+        [&](int64_t first, int64_t count) { return split_rows(validation_->rows(first, count), length); },
         [&](int64_t) { watchdog_.beat(step); });
-    log_->validation(step, weights, result, watch.seconds());
+    log_->validation(step, weights, length, result, watch.seconds());
     return result.mean();
+  };
+  // Weights are compared by their score over whole rows, the last.
+  const auto score = [&](const std::string& weights) {
+    double last = 0;
+    for (const int64_t length : game_->lengths()) last = score_at(weights, length);
+    return last;
   };
   const std::string data = fmt::format("{}, {} rows", identity_.data, rows);
   const auto decision = selection_->validate(step, data, engine_->optimizer(), score);
@@ -74,8 +82,8 @@ void Trainer::save(int64_t step) {
   extras.config_hash = configuration_.hash();
   extras.configuration = configuration_.ini();
   extras.data_position = step * config_.train.slots * config_.train.rows_per_slot;
-  extras.controller_state = ControllerState{engine_->optimizer().updates(), guard_.state(), identity_,
-                                            gate_states(engine_->model()), selection_->state()}
+  extras.controller_state = ControllerState{engine_->optimizer().updates(), guard_.state(),      identity_,
+                                            gate_states(engine_->model()),  selection_->state(), game_->state()}
                                 .to_json();
   extras.best_weights = selection_->best().to_json();
   const std::vector<TensorSlice> slices = engine_->optimizer().state();

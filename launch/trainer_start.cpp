@@ -77,6 +77,7 @@ void Trainer::start(const std::string& resume) {
   if (!run_->notice().empty()) facts.notes.push_back(run_->notice());
   ResumeChoice choice = choose_checkpoint(group_, *run_, resume);
   for (const std::string& skipped : choice.skipped) facts.notes.push_back("checkpoint passed over: " + skipped);
+  agree(group_, "game", [&] { game_ = std::make_unique<LengthGame>(config_); });
   agree(group_, "model", [&] { make_engine(); });
   if (choice.checkpoint) {
     for (const std::string& changed : resume_from(*choice.checkpoint))
@@ -158,6 +159,7 @@ std::vector<std::string> Trainer::resume_from(CheckpointReader& checkpoint) {
     state = ControllerState::from_json(checkpoint.manifest().extras.controller_state, origin);
     best = BestWeights::from_json(checkpoint.manifest().extras.best_weights, origin);
     set_gate_states(engine_->model(), state.gates, origin);
+    game_->set_state(state.game, origin);
   });
   load_optimizer(group_, engine_->optimizer(), checkpoint, state.updates);
   guard_.set_state(state.guard);

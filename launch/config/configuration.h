@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/control/selective_average.h"
 #include "core/models/model_config.h"
@@ -61,6 +62,15 @@ struct SwaConfig : SelectiveAverage::Options {
   bool enabled = false;
 };
 
+/// Section [game]: the game of context lengths.
+struct GameConfig {
+  std::vector<int64_t> lengths;  ///< empty: no game, every row has data.context tokens
+  int64_t every = 50;            ///< steps between updates of the probabilities
+  double eta = 0.1, floor = 0.05;
+  std::string assignment = "global";  ///< global | per_rank
+  double saturation_weight = 0.1, free_saturation = 0.5, entropy_weight = 0.05;
+};
+
 /// Section [parallel].
 struct ParallelConfig {
   bool overlap = true;  ///< reduce gradients while backward runs
@@ -92,6 +102,7 @@ struct Configuration {
   CheckpointConfig checkpoint;
   ValidationConfig validation;
   SwaConfig swa;
+  GameConfig game;
   ParallelConfig parallel;
   RuntimeConfig runtime;
   MetricsConfig metrics;

@@ -38,6 +38,7 @@ const char* section_name() {
   if constexpr (std::is_same_v<decltype(Section), CheckpointConfig Configuration::*>) return "checkpoint";
   if constexpr (std::is_same_v<decltype(Section), ValidationConfig Configuration::*>) return "validation";
   if constexpr (std::is_same_v<decltype(Section), SwaConfig Configuration::*>) return "swa";
+  if constexpr (std::is_same_v<decltype(Section), GameConfig Configuration::*>) return "game";
   if constexpr (std::is_same_v<decltype(Section), ParallelConfig Configuration::*>) return "parallel";
   if constexpr (std::is_same_v<decltype(Section), RuntimeConfig Configuration::*>) return "runtime";
   if constexpr (std::is_same_v<decltype(Section), MetricsConfig Configuration::*>) return "metrics";
@@ -314,24 +315,71 @@ std::vector<ConfigKey> checkpoint_keys() {
   };
 }
 
-std::vector<ConfigKey> remaining_keys() {
+std::vector<ConfigKey> validation_keys() {
+  constexpr auto S = &Configuration::validation;
   using V = ValidationConfig;
+  return {
+      integer<S, &V::every>("every", 0, "steps between validations; 0: never"),
+      integer<S, &V::max_tokens>("max_tokens", 0, "read at most about so many tokens; 0: the whole split"),
+  };
+}
+
+std::vector<ConfigKey> swa_keys() {
+  constexpr auto S = &Configuration::swa;
   using A = SwaConfig;
+  return {
+      boolean<S, &A::enabled>("enabled", "keep a mean of snapshots taken after selected validations"),
+      number<S, &A::zone>("zone", {0, kMostNumber}, "a snapshot needs a validation cross-entropy of at most this"),
+      number<S, &A::least_gain>("least_gain", {0, 1}, "and more than this relative gain over the first one in there"),
+      integer<S, &A::start_step>("start_step", 0, "no snapshot at earlier steps"),
+  };
+}
+
+ConfigKey lengths_key() {
+  const auto read = [](Configuration& c, const std::string& value) {
+    c.game.lengths.clear();
+    for (size_t begin = 0, end; begin <= value.size(); begin = end + 1) {
+      end = std::min(value.find(',', begin), value.size());
+      c.game.lengths.push_back(parse_integer("game.lengths", value.substr(begin, end - begin), 1));
+    }
+  };
+  const auto text = [](const Configuration& c) {
+    std::string result;
+    for (const int64_t length : c.game.lengths) result += (result.empty() ? "" : ",") + std::to_string(length);
+    return result;
+  };
+  return {"game",    "lengths",
+          "N,N,...", "context lengths played, ascending; each divides data.context and the last is it; empty: no game",
+          false,     read,
+          text};
+}
+
+std::vector<ConfigKey> game_keys() {
+  constexpr auto S = &Configuration::game;
+  using G = GameConfig;
+  return {
+      lengths_key(),
+      integer<S, &G::every>("every", 1, "steps between updates of the lengths' probabilities"),
+      number<S, &G::eta>("eta", {0, 1000}, "speed: q <- q exp(eta u) / Z, u the utility of a length"),
+      number<S, &G::floor>("floor", {0, 1}, "least probability of a length; 0: the pure replicator"),
+      choice<S, &G::assignment>("assignment", {"global", "per_rank"},
+                                "global: all slots of a step play one length; per_rank: every slot draws its own"),
+      number<S, &G::saturation_weight>("saturation_weight", {0, kMostNumber},
+                                       "cost of saturated memberships in u (models with memberships)"),
+      number<S, &G::free_saturation>("free_saturation", {0, 1}, "share of saturated memberships that costs nothing"),
+      number<S, &G::entropy_weight>("entropy_weight", {0, kMostNumber},
+                                    "worth of membership entropy in u (models with memberships)"),
+  };
+}
+
+std::vector<ConfigKey> remaining_keys() {
   using P = ParallelConfig;
   using R = RuntimeConfig;
   using M = MetricsConfig;
-  constexpr auto validation = &Configuration::validation;
-  constexpr auto swa = &Configuration::swa;
   constexpr auto parallel = &Configuration::parallel;
   constexpr auto runtime = &Configuration::runtime;
   constexpr auto metrics = &Configuration::metrics;
   return {
-      integer<validation, &V::every>("every", 0, "steps between validations; 0: never"),
-      integer<validation, &V::max_tokens>("max_tokens", 0, "read at most about so many tokens; 0: the whole split"),
-      boolean<swa, &A::enabled>("enabled", "keep a mean of snapshots taken after selected validations"),
-      number<swa, &A::zone>("zone", {0, kMostNumber}, "a snapshot needs a validation cross-entropy of at most this"),
-      number<swa, &A::least_gain>("least_gain", {0, 1}, "and more than this relative gain over the first one in there"),
-      integer<swa, &A::start_step>("start_step", 0, "no snapshot at earlier steps"),
       boolean<parallel, &P::overlap>("overlap", "reduce gradients while backward runs; same bits either way"),
       integer<parallel, &P::bucket_bytes>("bucket_bytes", 4096, "size of one reduction"),
       boolean<parallel, &P::unordered>("unordered", "faster sums whose last bits depend on the number of ranks"),
@@ -349,8 +397,9 @@ std::vector<ConfigKey> remaining_keys() {
 
 /// Keys that decide shapes, the order of the data, or what the optimizer's state means.
 bool is_fixed(const ConfigKey& key) {
-  static const std::vector<std::string> more = {"train.slots", "train.rows_per_slot", "train.seed",
-                                                "train.dtype", "gate.blocks",         "gate.mode"};
+  static const std::vector<std::string> more = {"train.slots",  "train.rows_per_slot", "train.seed",
+                                                "train.dtype",  "gate.blocks",         "gate.mode",
+                                                "game.lengths", "game.assignment"};
   static const std::vector<std::string> free = {"model.recompute",  "model.loss_chunk_bytes", "data.verify",
                                                 "data.open_shards", "model.dropout",          "model.label_smoothing",
                                                 "model.z_loss"};
@@ -362,8 +411,8 @@ bool is_fixed(const ConfigKey& key) {
 
 std::vector<ConfigKey> build_table() {
   std::vector<ConfigKey> table;
-  for (auto part :
-       {model_keys, gate_keys, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys, remaining_keys}) {
+  for (auto part : {model_keys, gate_keys, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys,
+                    validation_keys, swa_keys, game_keys, remaining_keys}) {
     for (ConfigKey& key : part()) table.push_back(std::move(key));
   }
   for (ConfigKey& key : table) key.fixed = is_fixed(key);

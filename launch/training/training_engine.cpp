@@ -19,8 +19,25 @@ constexpr int64_t kReplicaCheckEvery = 10;  ///< steps; hashing the values costs
 /// Loss sums by slot; each rank fills its own, so that assembling them is exact whatever the ranks.
 struct TrainingEngine::SlotSums {
   std::vector<double> cross_entropy;
-  int64_t valid_targets = 0;
+  std::vector<int64_t> valid_targets;
   GateStatistics gates;
+
+  SlotSums(int64_t slots, int64_t gate_count)
+      : cross_entropy(static_cast<size_t>(slots)), valid_targets(static_cast<size_t>(slots)), gates(gate_count) {}
+
+  /// Assembles the loss over the ranks. Collective.
+  void gather(Communicator& group, StepResult& result) {
+    group.assemble(cross_entropy);
+    group.sum(valid_targets);
+    double total = 0;
+    for (size_t slot = 0; slot < cross_entropy.size(); ++slot) {
+      result.slots.push_back({cross_entropy[slot], valid_targets[slot]});
+      total += cross_entropy[slot];
+      result.valid_targets += valid_targets[slot];
+    }
+    result.cross_entropy = result.valid_targets > 0 ? total / static_cast<double>(result.valid_targets)
+                                                    : std::numeric_limits<double>::quiet_NaN();
+  }
 };
 
 TrainingEngine::TrainingEngine(Communicator& group, const Configuration& configuration)
@@ -71,14 +88,13 @@ void TrainingEngine::run_slot(int64_t step, int64_t slot, const std::function<Ba
   reducer_->end_slot();
   seconds.backward += watch.lap();
   sums.cross_entropy[static_cast<size_t>(slot)] = loss.cross_entropy;
-  sums.valid_targets += loss.valid_targets;
+  sums.valid_targets[static_cast<size_t>(slot)] = loss.valid_targets;
 }
 
 StepResult TrainingEngine::step(int64_t step, double learning_rate, SpikeGuard& guard,
                                 const std::function<Batch(int64_t slot)>& batch_of, Watchdog& watchdog) {
   StepResult result;
-  SlotSums sums{std::vector<double>(static_cast<size_t>(slots_)), 0,
-                GateStatistics(static_cast<int64_t>(model_->gates().size()))};
+  SlotSums sums(slots_, static_cast<int64_t>(model_->gates().size()));
   {
     const Watchdog::Phase phase(watchdog, "forward and backward");
     agree(group_, "forward and backward", [&] {
@@ -91,16 +107,10 @@ StepResult TrainingEngine::step(int64_t step, double learning_rate, SpikeGuard& 
   Stopwatch watch;
   {
     const Watchdog::Phase phase(watchdog, "reduction of the gradients");
-    group_.assemble(sums.cross_entropy);
-    group_.sum({&sums.valid_targets, 1});
+    sums.gather(group_, result);
     result.gates = sums.gates.measure(group_);
     const Tensor& gradients = reducer_->finish();
     result.seconds.reduction = watch.lap();
-    double total = 0;
-    for (const double sum : sums.cross_entropy) total += sum;
-    result.valid_targets = sums.valid_targets;
-    result.cross_entropy = sums.valid_targets > 0 ? total / static_cast<double>(sums.valid_targets)
-                                                  : std::numeric_limits<double>::quiet_NaN();
     // Before the update, whose gather would overwrite a replica that has gone wrong.
     if (step % kReplicaCheckEvery == 0) check_replicas(group_, model_->parameters());
     decide_and_update(gradients, learning_rate, guard, result);

@@ -30,12 +30,19 @@ struct PhaseSeconds {
   double total() const { return data + forward + backward + reduction + norm + update; }
 };
 
+/// Of one slot, over its valid targets.
+struct SlotLoss {
+  double cross_entropy = 0;  ///< sum
+  int64_t valid_targets = 0;
+};
+
 /// Equal on all ranks, but for the seconds.
 struct StepResult {
   double cross_entropy = 0;  ///< mean over the valid targets of the global batch; NaN when there is none
   int64_t valid_targets = 0;
   double gradient_norm = 0;  ///< before clipping
   SpikeGuard::Decision decision = SpikeGuard::Decision::apply;
+  std::vector<SlotLoss> slots;         ///< of all ranks
   std::vector<GateMeasurement> gates;  ///< by entropy gate; empty for models without
   PhaseSeconds seconds;
 };

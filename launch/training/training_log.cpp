@@ -158,19 +158,47 @@ void TrainingLog::step(int64_t step, double learning_rate, const StepResult& res
   if (ranks_ > 1) reduction(step, timeline);
 }
 
-void TrainingLog::validation(int64_t step, const std::string& weights, const ValidationScore& score, double seconds) {
+void TrainingLog::validation(int64_t step, const std::string& weights, int64_t length, const ValidationScore& score,
+                             double seconds) {
   if (!is_root_) return;
+  const bool game = !config_.game.lengths.empty();
   line(fmt::format(
-      "validation after step {}: {} weights: CE {:.6f}  perplexity {:.3f}  accuracy {:.4f}  over {} targets "
+      "validation after step {}: {} weights{}: CE {:.6f}  perplexity {:.3f}  accuracy {:.4f}  over {} targets "
       "in {:.1f} s",
-      step, weights, score.mean(), score.perplexity(), score.accuracy(), score.valid_targets, seconds));
-  metrics_->write({weights == "raw" ? "validation" : "validation_" + weights,
-                   step,
-                   {{"cross_entropy", score.mean()},
-                    {"perplexity", score.perplexity()},
-                    {"accuracy", score.accuracy()},
-                    {"valid_targets", score.valid_targets},
-                    {"seconds", seconds}}});
+      step, weights, game ? fmt::format(", rows of {}", length) : "", score.mean(), score.perplexity(),
+      score.accuracy(), score.valid_targets, seconds));
+  std::string kind = weights == "raw" ? "validation" : "validation_" + weights;
+  if (length != config_.data.context) kind += fmt::format("_{}", length);
+  MetricsLine metrics{kind,
+                      step,
+                      {{"cross_entropy", score.mean()},
+                       {"perplexity", score.perplexity()},
+                       {"accuracy", score.accuracy()},
+                       {"valid_targets", score.valid_targets},
+                       {"seconds", seconds}}};
+  if (game) metrics.values.emplace_back("length", length);
+  metrics_->write(metrics);
+}
+
+void TrainingLog::game(int64_t step, const GameReport& report) {
+  if (!is_root_) return;
+  const ContextGame::Decision& decision = report.decision;
+  MetricsLine metrics{"game", step, {{"update", decision.update}, {"mean_utility", decision.mean_utility}}};
+  std::string losses;
+  for (size_t i = 0; i < decision.lengths.size(); ++i) {
+    const int64_t length = decision.lengths[i];
+    const ContextGame::Sums& played = report.played[i];
+    metrics.values.emplace_back(fmt::format("q.{}", length), decision.probabilities[i]);
+    metrics.values.emplace_back(fmt::format("targets.{}", length), played.tokens);
+    if (played.tokens == 0) continue;
+    const double loss = played.loss / static_cast<double>(played.tokens);
+    metrics.values.emplace_back(fmt::format("loss.{}", length), loss);
+    metrics.values.emplace_back(fmt::format("utility.{}", length), decision.utilities[i]);
+    losses += fmt::format(" {}:{:.4f}", length, loss);
+  }
+  metrics.values.emplace_back("imbalance", report.imbalance);
+  line(fmt::format("{}; loss{}; imbalance {:.2f}", decision.line(), losses, report.imbalance));
+  metrics_->write(metrics);
 }
 
 void TrainingLog::selective_average(int64_t step, const SelectiveAverage::Decision& decision) {

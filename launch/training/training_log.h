@@ -10,6 +10,7 @@
 #include "launch/config/load_configuration.h"
 #include "launch/metrics/metrics_log.h"
 #include "launch/metrics/throughput.h"
+#include "launch/training/length_game.h"
 #include "launch/training/training_engine.h"
 #include "launch/training/training_state.h"
 #include "launch/training/validation.h"
@@ -49,7 +50,10 @@ class TrainingLog {
 
   void step(int64_t step, double learning_rate, const StepResult& result, double seconds,
             const ReductionTimeline& timeline);
-  void validation(int64_t step, const std::string& weights, const ValidationScore& score, double seconds);
+  /// With a game the line says the length of the rows, and its kind where they are shorter than data.context.
+  void validation(int64_t step, const std::string& weights, int64_t length, const ValidationScore& score,
+                  double seconds);
+  void game(int64_t step, const GameReport& report);
   void selective_average(int64_t step, const SelectiveAverage::Decision& decision);
   void best_weights(const BestWeights& best);  ///< on the console; nothing when there are none
   void save(const SaveReport& report);

@@ -8,6 +8,39 @@
 
 namespace longhaul {
 
+namespace {
+
+nlohmann::json game_to_json(const ContextGame::State& state) {
+  nlohmann::json json = {{"updates", state.updates}};
+  for (const ContextGame::LengthState& length : state.lengths) {
+    json["lengths"].push_back({{"log_weight", length.log_weight},
+                               {"utility", length.utility},
+                               {"measured", length.measured},
+                               {"tokens", length.sums.tokens},
+                               {"loss", length.sums.loss},
+                               {"saturation", length.sums.saturation},
+                               {"entropy", length.sums.entropy}});
+  }
+  return json;
+}
+
+ContextGame::State game_from_json(const nlohmann::json& json) {
+  ContextGame::State state;
+  state.updates = json.at("updates").get<int64_t>();
+  for (const nlohmann::json& length : json.at("lengths")) {
+    state.lengths.push_back({.log_weight = length.at("log_weight").get<double>(),
+                             .utility = length.at("utility").get<double>(),
+                             .measured = length.at("measured").get<bool>(),
+                             .sums = {.tokens = length.at("tokens").get<int64_t>(),
+                                      .loss = length.at("loss").get<double>(),
+                                      .saturation = length.at("saturation").get<double>(),
+                                      .entropy = length.at("entropy").get<double>()}});
+  }
+  return state;
+}
+
+}  // namespace
+
 std::string ControllerState::to_json() const {
   nlohmann::json json = {{"updates", updates},
                          {"spike_guard",
@@ -24,6 +57,7 @@ std::string ControllerState::to_json() const {
     json["swa"] = {
         {"entered", swa->entered}, {"entry", swa->entry}, {"snapshots", swa->snapshots}, {"data", swa->data}};
   }
+  if (game) json["context_game"] = game_to_json(*game);
   return json.dump();
 }
 
@@ -46,6 +80,7 @@ ControllerState ControllerState::from_json(const std::string& text, const std::s
       state.swa = {swa.at("entered").get<bool>(), swa.at("entry").get<double>(), swa.at("snapshots").get<int64_t>(),
                    swa.at("data").get<std::string>()};
     }
+    if (json.contains("context_game")) state.game = game_from_json(json["context_game"]);
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw user_error("{}: the controller state cannot be read ({}); it was written by another version", origin,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
+#include "core/control/context_game.h"
 #include "core/control/entropy_gate.h"
 #include "core/control/selective_average.h"
 #include "core/control/spike_guard.h"
@@ -30,6 +31,7 @@ struct ControllerState {
   DataIdentity identity;
   std::vector<EntropyGate::State> gates = {};  ///< by entropy gate; models without have none
   std::optional<SelectiveAverage::State> swa = {};
+  std::optional<ContextGame::State> game = {};  ///< nothing where no lengths are chosen
 
   std::string to_json() const;
   static ControllerState from_json(const std::string& text, const std::string& origin);

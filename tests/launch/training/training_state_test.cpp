@@ -24,6 +24,13 @@ TEST(ControllerState, KeepsGatesExactlyAndDoesNotMentionThemWithout) {
   EXPECT_EQ(ControllerState::from_json(state.to_json(), "here").gates, state.gates);
 }
 
+TEST(ControllerState, KeepsTheGameExactlyAndDoesNotMentionItWithout) {
+  ControllerState state{1, {}, {"data", "tokenizer"}};
+  EXPECT_EQ(state.to_json().find("game"), std::string::npos);
+  state.game = {{{-1.0 / 3, -5.3, true, {7, 0.1 + 0.2, 0.5, 0.25}}, {}}, 12};
+  EXPECT_EQ(ControllerState::from_json(state.to_json(), "here").game, state.game);
+}
+
 TEST(ControllerState, ForeignTextNamesItsOrigin) {
   try {
     ControllerState::from_json("{}", "runs/a/step_1");
