@@ -1,24 +1,9 @@
 #include "kernels/expert_mixture.h"
 
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector_math.h"
 
 namespace longhaul::kernels {
-namespace {
-
-/// target (+)= factor * source.
-template <typename T>
-void add_scaled(T* target, bool accumulate, T factor, const T* source, int64_t columns) {
-  if (accumulate)
-    simd::transform(
-        target, columns, [factor](auto old, auto value) { return old + factor * value; }, target, source);
-  else
-    simd::transform(
-        target, columns, [factor](auto value) { return factor * value; }, source);
-}
-
-}  // namespace
-
 template <typename T>
 void expert_mixture_forward(Cpu, T* y, const T* const* outputs, const T* weights, const ExpertPlaces& places,
                             int64_t columns) {
@@ -27,8 +12,8 @@ void expert_mixture_forward(Cpu, T* y, const T* const* outputs, const T* weights
     for (int64_t t = begin; t < end; ++t)
       for (int64_t j = 0; j < places.chosen; ++j) {
         const int64_t choice = t * places.chosen + j;
-        add_scaled(y + t * columns, j > 0, weights[choice],
-                   outputs[places.experts[choice]] + places.rows[choice] * columns, columns);
+        write_scaled(y + t * columns, j > 0, weights[choice],
+                     outputs[places.experts[choice]] + places.rows[choice] * columns, columns);
       }
   });
 }
@@ -43,12 +28,11 @@ void expert_mixture_backward(Cpu, T* const* doutputs, const bool* accumulate, T*
       const T* const gradient = dy + choice / places.chosen * columns;
       const int64_t expert = places.experts[choice], row = places.rows[choice];
       if (dweights != nullptr) {
-        const T product = simd::transform_sum<T>(
-            columns, [](auto a, auto b) { return a * b; }, gradient, outputs[expert] + row * columns);
+        const T product = static_cast<T>(dot(gradient, outputs[expert] + row * columns, columns));
         dweights[choice] = (accumulate_weights ? dweights[choice] : T(0)) + product;
       }
       if (doutputs[expert] != nullptr)
-        add_scaled(doutputs[expert] + row * columns, accumulate[expert], weights[choice], gradient, columns);
+        write_scaled(doutputs[expert] + row * columns, accumulate[expert], weights[choice], gradient, columns);
     }
   });
 }

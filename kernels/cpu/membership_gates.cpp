@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector_math.h"
 
 namespace longhaul::kernels {
 namespace {
@@ -16,17 +16,6 @@ double product(const T* a, const T* b, int64_t count) {
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
   return sum;
-}
-
-/// dx of one token: dy * gate.
-template <typename T>
-void scale_row(T* dx, bool accumulate, const T* dy, T gate, int64_t columns) {
-  if (accumulate)
-    simd::transform(
-        dx, columns, [gate](auto old, auto value) { return old + gate * value; }, dx, dy);
-  else
-    simd::transform(
-        dx, columns, [gate](auto value) { return gate * value; }, dy);
 }
 
 template <typename T>
@@ -44,7 +33,7 @@ void membership_gate_forward(Cpu, T* y, T* gate, const T* x, const T* membership
   parallel_ranges(tokens, 1, tokens * columns, [=](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       gate[t] = static_cast<T>(1 / (1 + std::exp(-product(memberships + t * regimes, weight, regimes))));
-      scale_row(y + t * columns, false, x + t * columns, gate[t], columns);
+      write_scaled(y + t * columns, false, gate[t], x + t * columns, columns);
     }
   });
 }
@@ -55,10 +44,9 @@ void membership_gate_backward(Cpu, T* dx, bool accumulate_x, T* dmemberships, bo
                               const T* memberships, const T* weight, int64_t tokens, int64_t regimes, int64_t columns) {
   parallel_ranges(tokens, 16, tokens * columns, [=](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const T dgate = simd::transform_sum<T>(
-          columns, [](auto a, auto b) { return a * b; }, dy + t * columns, x + t * columns);
+      const T dgate = static_cast<T>(dot(dy + t * columns, x + t * columns, columns));
       dscore[t] = dgate * gate[t] * (T(1) - gate[t]);
-      if (dx != nullptr) scale_row(dx + t * columns, accumulate_x, dy + t * columns, gate[t], columns);
+      if (dx != nullptr) write_scaled(dx + t * columns, accumulate_x, gate[t], dy + t * columns, columns);
       if (dmemberships == nullptr) continue;
       T* const target = dmemberships + t * regimes;
       for (int64_t r = 0; r < regimes; ++r)

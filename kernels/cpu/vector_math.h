@@ -26,4 +26,12 @@ void add_scaled(T* y, T factor, const T* x, int64_t count) {
       y, count, [factor](auto a, auto b) { return simd::fma(simd::broadcast(factor), b, a); }, y, x);
 }
 
+/// y[i] (+)= factor * x[i].
+template <typename T>
+void write_scaled(T* y, bool accumulate, T factor, const T* x, int64_t count) {
+  if (accumulate) return add_scaled(y, factor, x, count);
+  simd::transform(
+      y, count, [factor](auto value) { return factor * value; }, x);
+}
+
 }  // namespace longhaul::kernels

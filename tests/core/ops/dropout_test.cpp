@@ -2,16 +2,13 @@
 
 #include "tests/core/error_check.h"
 #include "tests/core/gradient_check.h"
+#include "tests/core/ops/sample_batch.h"
 
 namespace longhaul {
 namespace {
 
+using testing::batch_of_samples;
 using testing::random_tensor;
-
-Batch batch_of(int64_t rows, int64_t length, std::vector<int64_t> samples) {
-  const std::vector<int32_t> zeros(static_cast<size_t>(rows * length), 0);
-  return make_batch(rows, length, zeros, zeros, {}, std::move(samples));
-}
 
 std::vector<float> mask(kernels::RandomKey key, const Batch& batch, double probability = 0.5) {
   Tape tape(Tape::Mode::off);
@@ -23,14 +20,14 @@ std::vector<float> mask(kernels::RandomKey key, const Batch& batch, double proba
 TEST(Dropout, ProbabilityZeroIsTheInputItself) {
   Tape tape;
   const Variable x(random_tensor({4, 3}, 1), true);
-  const Variable y = ops::dropout(tape, x, 0.0, {1, 1, 1}, batch_of(2, 2, {0, 1}));
+  const Variable y = ops::dropout(tape, x, 0.0, {1, 1, 1}, batch_of_samples(2, 2, {0, 1}));
   EXPECT_EQ(y.value().raw(), x.value().raw());
   tape.backward_from(y, random_tensor({4, 3}, 2));
   EXPECT_TRUE(x.grad().defined());
 }
 
 TEST(Dropout, GradientsUseTheMaskOfTheForwardPass) {
-  const Batch batch = batch_of(3, 2, {5, 6, 1000000000007});
+  const Batch batch = batch_of_samples(3, 2, {5, 6, 1000000000007});
   const auto op = [&batch](Tape& tape, const std::vector<Variable>& in) {
     return ops::dropout(tape, in[0], 0.3, {42, 7, 3}, batch);
   };
@@ -38,7 +35,7 @@ TEST(Dropout, GradientsUseTheMaskOfTheForwardPass) {
 }
 
 TEST(Dropout, KeepsTheExpectedShareAndScalesIt) {
-  const std::vector<float> values = mask({1, 2, 3}, batch_of(1, 2000, {4}), 0.25);
+  const std::vector<float> values = mask({1, 2, 3}, batch_of_samples(1, 2000, {4}), 0.25);
   int64_t kept = 0;
   for (const float value : values) {
     if (value == 0.0f) continue;
@@ -50,15 +47,16 @@ TEST(Dropout, KeepsTheExpectedShareAndScalesIt) {
 
 TEST(Dropout, MaskBelongsToTheSampleNotToItsPlace) {
   const kernels::RandomKey key{1, 2, 3};
-  const std::vector<float> together = mask(key, batch_of(2, 3, {8, 9}));
-  const std::vector<float> eight = mask(key, batch_of(1, 3, {8})), nine = mask(key, batch_of(1, 3, {9}));
+  const std::vector<float> together = mask(key, batch_of_samples(2, 3, {8, 9}));
+  const std::vector<float> eight = mask(key, batch_of_samples(1, 3, {8})),
+                           nine = mask(key, batch_of_samples(1, 3, {9}));
   EXPECT_EQ(std::vector<float>(together.begin(), together.begin() + 30), eight);
   EXPECT_EQ(std::vector<float>(together.begin() + 30, together.end()), nine);
   EXPECT_NE(eight, nine);
 }
 
 TEST(Dropout, EveryPartOfTheKeyChangesTheMask) {
-  const Batch batch = batch_of(1, 3, {8});
+  const Batch batch = batch_of_samples(1, 3, {8});
   const std::vector<float> base = mask({1, 2, 3}, batch);
   EXPECT_NE(base, mask({2, 2, 3}, batch));
   EXPECT_NE(base, mask({1, 3, 3}, batch));
@@ -71,11 +69,11 @@ TEST(Dropout, MistakesAreErrors) {
   const Variable x(Tensor::zeros({4, 3}, DType::f32));
   for (const double probability : {-0.1, 1.0, std::nan("")}) {
     testing::expect_error(Fault::kInternal, {"dropout: probability"}, [&] {
-      ops::dropout(tape, x, probability, {}, batch_of(2, 2, {0, 1}));
+      ops::dropout(tape, x, probability, {}, batch_of_samples(2, 2, {0, 1}));
     });
   }
   testing::expect_error(Fault::kInternal, {"dropout: ", "[4, 3]", "6 tokens"}, [&] {
-    ops::dropout(tape, x, 0.5, {}, batch_of(2, 3, {0, 1}));
+    ops::dropout(tape, x, 0.5, {}, batch_of_samples(2, 3, {0, 1}));
   });
 }
 
