@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/control/entropy_gate.h"
+#include "core/control/prior_memory.h"
 #include "core/models/gate_work.h"
 #include "core/models/model_config.h"
 #include "core/nn/forward_context.h"
@@ -61,6 +62,14 @@ class LanguageModel {
   std::span<EntropyGate> gates() { return gates_; }
   std::span<const EntropyGate> gates() const { return gates_; }
 
+  /// What the length-aware prior remembers; null for models without memberships. It belongs to the model as its
+  /// parameters do.
+  PriorMemory* prior_memory() { return prior_memory_.get(); }
+  const PriorMemory* prior_memory() const { return prior_memory_.get(); }
+  /// The mean over positions of the gate eta of the residual branches (models.md 7.6), by layer, as inference computes
+  /// it at `length`; empty for models without.
+  virtual std::vector<double> residual_gates(int64_t) const { return {}; }
+
   /// Incremental decoding of `sequences` sequences of at most `max_length` <= context_length tokens each.
   virtual std::unique_ptr<DecodeState> make_decode_state(int64_t sequences, int64_t max_length) const = 0;
   /// Appends ids[b] (any number, also none) to sequence b; returns logits [sequences, vocabulary] after its last token,
@@ -78,6 +87,7 @@ class LanguageModel {
   ModelConfig config_;
   ParameterStore parameters_;
   std::vector<EntropyGate> gates_;
+  std::unique_ptr<PriorMemory> prior_memory_;
 };
 
 /// Builds the model `config.family` names, parameters laid out and initialised from `seed`. user_error for an

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "kernels/memberships.h"
 
 namespace longhaul {
 namespace {
@@ -70,12 +71,12 @@ void check_heads(const ModelConfig& config) {
     throw user_error("model.n_kv_head {} does not divide model.n_head {}; choose a divisor", config.n_kv_head,
                      config.n_head);
   }
-  if (config.family == "gpt2" && config.n_kv_head != config.n_head) {
+  if (config.is_gpt2_like() && config.n_kv_head != config.n_head) {
     throw user_error(
-        "model.n_kv_head is {}; family gpt2 has no grouped-query attention: leave it 0 or use another family",
-        config.n_kv_head);
+        "model.n_kv_head is {}; family {} has no grouped-query attention: leave it 0 or use another family",
+        config.n_kv_head, config.family);
   }
-  if (config.family != "gpt2" && config.d_model / config.n_head % 2 != 0) {
+  if (!config.is_gpt2_like() && config.d_model / config.n_head % 2 != 0) {
     throw user_error(
         "model.n_head {} gives heads of odd size {}; rotary positions pair their halves: make d_model / n_head even",
         config.n_head, config.d_model / config.n_head);
@@ -130,6 +131,53 @@ void check_gate(const GateConfig& gate) {
   }
 }
 
+void check_rpa_share(const char* key, double value, double least, double most) {
+  if (!(value >= least && value <= most)) {
+    throw user_error("rpa.{} is {}; expected {} to {}", key, value, least, most);
+  }
+}
+
+void complete_rpa(ModelConfig& config) {
+  RpaConfig& rpa = config.rpa;
+  check_choice("rpa.prior", rpa.prior, {"auto", "on", "off"});
+  if (rpa.prior == "auto") rpa.prior = config.family == "fuzzy_transformer" ? "on" : "off";
+  if (!config.has_memberships()) return;
+  if (config.family == "gpt2" || !config.has_attention()) {
+    throw user_error("rpa.prior is on, but family {} has no attention that takes a prior; use another family or off",
+                     config.family);
+  }
+  if (rpa.regimes < 1 || rpa.regimes > kernels::kMaxRegimes) {
+    throw user_error("rpa.regimes is {}; expected 1 to {}", rpa.regimes, kernels::kMaxRegimes);
+  }
+  if (rpa.align_iterations < 1) throw user_error("rpa.align_iterations is {}; expected >= 1", rpa.align_iterations);
+  if (rpa.warm_steps < 0) throw user_error("rpa.warm_steps is {}; expected >= 0", rpa.warm_steps);
+  check_rpa_share("mix", rpa.mix, 0, 1);
+  check_rpa_share("pos_beta", rpa.pos_beta, 0, 1e6);
+  check_rpa_share("align_temperature", rpa.align_temperature, 1e-6, 1e6);
+  check_rpa_share("temperature", rpa.temperature, 1e-6, 1e6);
+  check_rpa_share("clip", rpa.clip, 0, 1e6);
+  check_rpa_share("memory_momentum", rpa.memory_momentum, 0, 1);
+  check_rpa_share("entropy_share", rpa.entropy_share, 0, 1);
+  check_rpa_share("entropy_weight", rpa.entropy_weight, 0, 1e6);
+}
+
+void complete_experts(ModelConfig& config) {
+  check_extent("moe_experts", config.moe_experts, 1);
+  check_extent("moe_chosen", config.moe_chosen, 1);
+  if (config.moe_experts == 1) return;
+  if (config.family != "fuzzy_transformer") {
+    throw user_error("model.moe_experts is {}, but family {} has no mixture of experts; leave it 1", config.moe_experts,
+                     config.family);
+  }
+  if (config.moe_chosen > config.moe_experts) {
+    throw user_error("model.moe_chosen is {}, but there are {} experts (model.moe_experts)", config.moe_chosen,
+                     config.moe_experts);
+  }
+  if (!(config.moe_temperature > 0) || !std::isfinite(config.moe_temperature)) {
+    throw user_error("model.moe_temperature is {}; expected a finite value > 0", config.moe_temperature);
+  }
+}
+
 /// What the recurrent families have beside the Transformer's settings.
 void complete_recurrence(ModelConfig& config) {
   check_extent("attention_every", config.attention_every, 1);
@@ -149,9 +197,10 @@ bool ModelConfig::has_recurrence(const std::string& name) const {
 }
 
 ModelConfig resolved(ModelConfig config) {
-  check_choice("model.family", config.family, {"gpt2", "transformer", "mamba2", "gdn", "serial", "fused", "amor"});
+  check_choice("model.family", config.family,
+               {"gpt2", "transformer", "fuzzy_transformer", "mamba2", "gdn", "serial", "fused", "amor"});
   check_choice("model.mixer", config.mixer, {"mamba2", "gdn"});
-  const bool gpt2 = config.family == "gpt2";
+  const bool gpt2 = config.is_gpt2_like();
   check_extents(config);
   check_reals(config);
   if (config.n_kv_head == 0) config.n_kv_head = config.n_head;
@@ -160,6 +209,8 @@ ModelConfig resolved(ModelConfig config) {
   if (config.d_ff == 0) config.d_ff = gpt2 ? 4 * config.d_model : (8 * config.d_model + 3 * 64 - 1) / (3 * 64) * 64;
   if (config.has_attention()) check_heads(config);
   complete_recurrence(config);
+  complete_rpa(config);
+  complete_experts(config);
   return config;
 }
 

@@ -71,6 +71,22 @@ struct GameConfig {
   double saturation_weight = 0.1, free_saturation = 0.5, entropy_weight = 0.05;
 };
 
+/// Section [guardian]: models with memberships. Its start values are rpa.temperature and the defaults of Guardian.
+struct GuardianConfig {
+  bool enabled = false;
+  double beta = 1, time_scale = 20, power = 0.7;
+  double gain_weight = 1, low_gain_weight = 1, zone = 5.6;
+  std::string baseline = "unchanged";  ///< none | mean | unchanged
+};
+
+/// Section [temperature]: the scripted temperature of the prior; `reached` of TemperatureSchedule is rpa.temperature.
+struct TemperatureConfig {
+  bool enabled = false;
+  double first = 1.6, last = 0.6;
+  int64_t warm_in_steps = 1200, cosine_steps = 0;  ///< cosine_steps 0: until train.steps
+  double zone = 5.6, least_gain = 0.002, nudge = 0.02;
+};
+
 /// Section [parallel].
 struct ParallelConfig {
   bool overlap = true;  ///< reduce gradients while backward runs
@@ -103,6 +119,8 @@ struct Configuration {
   ValidationConfig validation;
   SwaConfig swa;
   GameConfig game;
+  GuardianConfig guardian;
+  TemperatureConfig temperature;
   ParallelConfig parallel;
   RuntimeConfig runtime;
   MetricsConfig metrics;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/error.h"
+#include "kernels/memberships.h"
 #include "launch/config/value_parser.h"
 
 namespace longhaul {
@@ -20,7 +21,8 @@ struct Range {
 /// A section is a member of Configuration, or one of the model that stands in a section of its own.
 template <auto Section, typename C>
 auto& section_of(C& configuration) {
-  if constexpr (std::is_same_v<decltype(Section), GateConfig ModelConfig::*>) {
+  if constexpr (std::is_same_v<decltype(Section), GateConfig ModelConfig::*> ||
+                std::is_same_v<decltype(Section), RpaConfig ModelConfig::*>) {
     return configuration.model.*Section;
   } else {
     return configuration.*Section;
@@ -30,6 +32,7 @@ auto& section_of(C& configuration) {
 template <auto Section>
 const char* section_name() {
   if constexpr (std::is_same_v<decltype(Section), GateConfig ModelConfig::*>) return "gate";
+  if constexpr (std::is_same_v<decltype(Section), RpaConfig ModelConfig::*>) return "rpa";
   if constexpr (std::is_same_v<decltype(Section), ModelConfig Configuration::*>) return "model";
   if constexpr (std::is_same_v<decltype(Section), DataConfig Configuration::*>) return "data";
   if constexpr (std::is_same_v<decltype(Section), TrainConfig Configuration::*>) return "train";
@@ -39,6 +42,8 @@ const char* section_name() {
   if constexpr (std::is_same_v<decltype(Section), ValidationConfig Configuration::*>) return "validation";
   if constexpr (std::is_same_v<decltype(Section), SwaConfig Configuration::*>) return "swa";
   if constexpr (std::is_same_v<decltype(Section), GameConfig Configuration::*>) return "game";
+  if constexpr (std::is_same_v<decltype(Section), GuardianConfig Configuration::*>) return "guardian";
+  if constexpr (std::is_same_v<decltype(Section), TemperatureConfig Configuration::*>) return "temperature";
   if constexpr (std::is_same_v<decltype(Section), ParallelConfig Configuration::*>) return "parallel";
   if constexpr (std::is_same_v<decltype(Section), RuntimeConfig Configuration::*>) return "runtime";
   if constexpr (std::is_same_v<decltype(Section), MetricsConfig Configuration::*>) return "metrics";
@@ -121,8 +126,10 @@ std::vector<ConfigKey> model_keys() {
   constexpr auto S = &Configuration::model;
   using M = ModelConfig;
   return {
-      choice<S, &M::family>("family", {"gpt2", "transformer", "mamba2", "gdn", "serial", "fused", "amor"},
-                            "gpt2: learned positions, LayerNorm, GELU; transformer: RoPE, RMSNorm, SwiGLU; mamba2, gdn "
+      choice<S, &M::family>("family",
+                            {"gpt2", "transformer", "fuzzy_transformer", "mamba2", "gdn", "serial", "fused", "amor"},
+                            "gpt2: learned positions, LayerNorm, GELU; fuzzy_transformer: as gpt2, with [rpa]; "
+                            "transformer: RoPE, RMSNorm, SwiGLU; mamba2, gdn "
                             "(Gated DeltaNet): recurrence and SwiGLU; serial: attention in every attention_every-th "
                             "layer; fused: attention beside the recurrence; amor: entropy-gated attention after it"),
       choice<S, &M::mixer>("mixer", {"mamba2", "gdn"}, "the recurrence of serial, fused and amor"),
@@ -132,11 +139,13 @@ std::vector<ConfigKey> model_keys() {
       integer<S, &M::d_model>("d_model", 1, "width of the residual stream"),
       integer<S, &M::n_head>("n_head", 1, "attention heads; must divide d_model where there is attention"),
       integer<S, &M::n_kv_head>("n_kv_head", 0, "key and value heads (grouped queries); 0: n_head"),
-      integer<S, &M::d_ff>(
-          "d_ff", 0, "width of the feed-forward layer; 0: 4 d_model (gpt2), 8/3 d_model rounded up to 64 (others)"),
+      integer<S, &M::d_ff>("d_ff", 0,
+                           "width of the feed-forward layer; 0: 4 d_model (gpt2, fuzzy_transformer), 8/3 d_model "
+                           "rounded up to 64 (others)"),
       number<S, &M::dropout>("dropout", {0, 0.99}, "on the embedding and both residual branches, in training"),
       number<S, &M::rope_base>("rope_base", {1, kMostNumber}, "base of the rotary angles"),
-      number<S, &M::norm_epsilon>("norm_epsilon", {0, 1}, "0: 1e-5 (gpt2, mamba2 without feed_forward), 1e-6 (others)"),
+      number<S, &M::norm_epsilon>("norm_epsilon", {0, 1},
+                                  "0: 1e-5 (gpt2, fuzzy_transformer, mamba2 without feed_forward), 1e-6 (others)"),
       number<S, &M::initializer_range>("initializer_range", {0, 10}, "standard deviation of the initial weights"),
       boolean<S, &M::tie_embeddings>("tie_embeddings", "the output matrix is the token embedding"),
       boolean<S, &M::feed_forward>("feed_forward", "recurrent families: a SwiGLU layer after every mixer"),
@@ -157,6 +166,38 @@ std::vector<ConfigKey> model_keys() {
           "weight of the uniform distribution in the target; reported losses are unsmoothed"),
       number<S, &M::z_loss>("z_loss", {0, kMostNumber}, "weight of log(Z)^2"),
       integer<S, &M::loss_chunk_bytes>("loss_chunk_bytes", 1, "upper bound of the logits buffer of the fused head"),
+      integer<S, &M::moe_experts>("moe_experts", 1,
+                                  "fuzzy_transformer: feed-forward layers of a block, chosen by memberships; 1: dense"),
+      integer<S, &M::moe_chosen>("moe_chosen", 1, "experts that a token goes to"),
+      number<S, &M::moe_temperature>("moe_temperature", {1e-6, kMostNumber},
+                                     "of the experts' gate, which is noisy in training"),
+  };
+}
+
+std::vector<ConfigKey> rpa_keys() {
+  constexpr auto S = &ModelConfig::rpa;
+  using R = RpaConfig;
+  return {
+      choice<S, &R::prior>("prior", {"auto", "on", "off"},
+                           "attention has the length-aware prior; not gpt2; auto: on for fuzzy_transformer"),
+      integer<S, &R::regimes>("regimes", 1, "regimes that tokens belong to, and functions of the basis",
+                              kernels::kMaxRegimes),
+      number<S, &R::mix>("mix", {0, 1}, "weight of the distance penalty against the alignment"),
+      number<S, &R::pos_beta>("pos_beta", {0, 1e6}, "slope of the distance penalty at the start; it is trained"),
+      number<S, &R::align_temperature>("align_temperature", {1e-6, 1e6}, "of the scores that Sinkhorn normalises"),
+      integer<S, &R::align_iterations>("align_iterations", 1, "of Sinkhorn: rows, then columns", 1000),
+      boolean<S, &R::detach>("detach", "no gradient goes through the alignment"),
+      number<S, &R::temperature>("temperature", {1e-6, 1e6},
+                                 "divides the prior; at the start, where [guardian] or [temperature] moves it"),
+      number<S, &R::clip>("clip", {0, 1e6}, "largest absolute value of the prior before the warm-in"),
+      integer<S, &R::warm_steps>("warm_steps", 0, "the prior fades in over so many steps"),
+      number<S, &R::memory_momentum>("memory_momentum", {0, 1},
+                                     "share of the old running means, which evaluation and generation use, kept by a "
+                                     "step"),
+      number<S, &R::entropy_share>("entropy_share", {0, 1},
+                                   "memberships whose entropy is below this share of its maximum are penalised"),
+      number<S, &R::entropy_weight>("entropy_weight", {0, 1e6},
+                                    "of that penalty; times (1 + lambda_sat) / 2, lambda_sat from [guardian], else 0"),
   };
 }
 
@@ -372,6 +413,36 @@ std::vector<ConfigKey> game_keys() {
   };
 }
 
+std::vector<ConfigKey> guardian_keys() {
+  constexpr auto S = &Configuration::guardian;
+  using G = GuardianConfig;
+  return {
+      boolean<S, &G::enabled>("enabled", "a policy moves the prior's temperature at each validation"),
+      number<S, &G::beta>("beta", {0, 1e6}, "first step size of the controller"),
+      number<S, &G::time_scale>("time_scale", {1e-6, 1e9}, "action t has step size beta / (1 + t / time_scale)^power"),
+      number<S, &G::power>("power", {0, 1}, "in (1/2, 1]; 0: constant steps"),
+      number<S, &G::gain_weight>("gain_weight", {0, 1e6}, "worth of a gain in validation cross-entropy"),
+      number<S, &G::low_gain_weight>("low_gain_weight", {0, 1e6}, "extra worth of a gain below `zone`"),
+      number<S, &G::zone>("zone", {0, 1e6}, "cross-entropy below which gains count as late"),
+      choice<S, &G::baseline>("baseline", {"none", "mean", "unchanged"}, "what the reward is compared with"),
+  };
+}
+
+std::vector<ConfigKey> temperature_keys() {
+  constexpr auto S = &Configuration::temperature;
+  using T = TemperatureConfig;
+  return {
+      boolean<S, &T::enabled>("enabled", "a schedule moves the prior's temperature; excludes [guardian]"),
+      number<S, &T::first>("first", {1e-6, 1e6}, "temperature at step 0"),
+      integer<S, &T::warm_in_steps>("warm_in_steps", 0, "steps from there to rpa.temperature, linearly"),
+      number<S, &T::last>("last", {1e-6, 1e6}, "end of the cosine that follows"),
+      integer<S, &T::cosine_steps>("cosine_steps", 0, "its length; 0: until train.steps"),
+      number<S, &T::zone>("zone", {0, 1e6}, "validation cross-entropy at or below which the nudge may come"),
+      number<S, &T::least_gain>("least_gain", {0, 1e6}, "a smaller gain between two validations brings the nudge"),
+      number<S, &T::nudge>("nudge", {0, 1e6}, "added to the temperature for good"),
+  };
+}
+
 std::vector<ConfigKey> remaining_keys() {
   using P = ParallelConfig;
   using R = RuntimeConfig;
@@ -397,8 +468,8 @@ std::vector<ConfigKey> remaining_keys() {
 
 /// Keys that decide shapes, the order of the data, or what the optimizer's state means.
 bool is_fixed(const ConfigKey& key) {
-  static const std::vector<std::string> more = {"train.slots",  "train.rows_per_slot", "train.seed",
-                                                "train.dtype",  "gate.blocks",         "gate.mode",
+  static const std::vector<std::string> more = {"train.slots",  "train.rows_per_slot", "train.seed", "train.dtype",
+                                                "gate.blocks",  "gate.mode",           "rpa.prior",  "rpa.regimes",
                                                 "game.lengths", "game.assignment"};
   static const std::vector<std::string> free = {"model.recompute",  "model.loss_chunk_bytes", "data.verify",
                                                 "data.open_shards", "model.dropout",          "model.label_smoothing",
@@ -411,8 +482,9 @@ bool is_fixed(const ConfigKey& key) {
 
 std::vector<ConfigKey> build_table() {
   std::vector<ConfigKey> table;
-  for (auto part : {model_keys, gate_keys, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys,
-                    validation_keys, swa_keys, game_keys, remaining_keys}) {
+  for (auto part :
+       {model_keys, gate_keys, rpa_keys, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys,
+        validation_keys, swa_keys, game_keys, guardian_keys, temperature_keys, remaining_keys}) {
     for (ConfigKey& key : part()) table.push_back(std::move(key));
   }
   for (ConfigKey& key : table) key.fixed = is_fixed(key);

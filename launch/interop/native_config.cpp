@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSections[] = {"model", "gate"};
+constexpr const char* kSections[] = {"model", "gate", "rpa"};
 
 /// Numbers and truth values as such, everything else as text.
 Json json_value(const std::string& text) {
@@ -23,7 +23,8 @@ Json native_config(const ModelConfig& config) {
   Json json = {{"architectures", {"Longhaul"}}, {"model_type", kNativeModelType}};
   for (const ConfigKey& key : key_table()) {
     const bool of_the_gate = key.section == "gate" && config.family == "amor";
-    if ((key.section == "model" && key.fixed) || of_the_gate) {
+    const bool of_the_prior = key.section == "rpa" && config.has_memberships();
+    if ((key.section == "model" && key.fixed) || of_the_gate || of_the_prior) {
       json[key.section][key.name] = json_value(key.get(configuration));
     }
   }
