@@ -17,7 +17,8 @@ struct ForwardContext {
   uint64_t step = 0;              ///< optimizer step: likewise
   GateRecord* gates = nullptr;    ///< filled by models with entropy gates when given
   PriorRecord* priors = nullptr;  ///< filled in training by models with memberships when given
-  Variable penalty;  ///< f64 [1], set by the model: what its regularisers add to the objective; undefined: nothing
+  int64_t prior_length = 0;       ///< evaluation: T of the frozen prior B(T); 0: the length of the rows
+  Variable penalty = {};  ///< f64 [1], set by the model: what its regularisers add to the objective; undefined: nothing
   kernels::RandomKey random_key(uint32_t layer) const { return {seed, step, layer}; }
 };
 

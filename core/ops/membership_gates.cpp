@@ -36,6 +36,28 @@ void gate_backward(const Tensor& dy, const Tensor& x, const Tensor& gate, const 
       weight.data<T>(), x.size(0), memberships.size(1), x.size(1));
 }
 
+/// What the backward pass of a document's gate reads.
+struct SavedDocumentGate {
+  Tensor x, weight, gate, sigmoids, means;
+  std::vector<kernels::GatedDocument> documents;
+
+  kernels::DocumentGateShape shape() const {
+    return {documents.data(), static_cast<int64_t>(documents.size()), weight.size(1), weight.size(0), x.size(1)};
+  }
+};
+
+template <typename T>
+void document_gate_backward(const Tensor& dy, const SavedDocumentGate& saved, const GradientTarget& x_target,
+                            const GradientTarget& memberships_target, const GradientTarget& weight_target) {
+  const OptionalGradient<T> dx(x_target), dmemberships(memberships_target), dweight(weight_target);
+  if (dmemberships.data != nullptr && !dmemberships.sink.accumulate) dmemberships.sink.tensor.zero();
+  const Tensor dgate = Tensor::empty({saved.x.size(0)}, DType::f64);
+  kernels::document_gate_backward<T>(kCpu, dx.data, dx.sink.accumulate, dmemberships.data, true, dweight.data,
+                                     dweight.sink.accumulate, dgate.data<double>(), dy.data<T>(), saved.x.data<T>(),
+                                     saved.gate.data<double>(), saved.sigmoids.data<double>(),
+                                     saved.means.data<double>(), saved.weight.data<T>(), saved.shape());
+}
+
 void check_targets(const char* op, const Tensor& memberships, const Tensor& targets) {
   check_matrix(op, "memberships", memberships);
   if (memberships.size(0) != targets.count())
@@ -65,6 +87,51 @@ Variable scale_rows_by_gate(Tape& tape, const Variable& x, const Variable& membe
                         m_target = memberships.target(), w_target = weight.target()](const Tensor& dy) {
                          gate_backward<T>(dy, x_value, gate, m, w, x_target, m_target, w_target);
                        });
+  });
+}
+
+std::vector<kernels::GatedDocument> gated_documents(const Batch& batch) {
+  std::vector<kernels::GatedDocument> documents;
+  const std::span<const int32_t> starts = batch.document_start.span<int32_t>();
+  for (int64_t token = 0; token < batch.tokens(); ++token) {
+    const size_t at = static_cast<size_t>(token);
+    const bool first = token % batch.length() == 0 || starts[at] != starts[at - 1];
+    if (first) documents.push_back({token, token, token, token});
+    documents.back().end = documents.back().pool_end = token + 1;
+  }
+  return documents;
+}
+
+std::vector<kernels::GatedDocument> gated_by_one_pool(int64_t tokens, int64_t pool) { return {{0, tokens, 0, pool}}; }
+
+Variable scale_documents_by_gate(Tape& tape, const Variable& x, const Variable& memberships, const Variable& weight,
+                                 std::vector<kernels::GatedDocument> documents) {
+  constexpr const char* kName = "scale_documents_by_gate";
+  check_matrix(kName, "input", x.value());
+  check_matrix(kName, "memberships", memberships.value());
+  check_columns(kName, "weight", weight.value(), memberships.shape()[1]);
+  const int64_t covered = documents.empty() ? 0 : documents.back().end;
+  const int64_t pool = documents.empty() ? 0 : documents.back().pool_end;
+  if (covered != x.shape()[0] || pool > memberships.shape()[0] || memberships.dtype() != x.dtype())
+    throw internal_error("{}: documents of {} tokens from {} memberships do not go with the input {} {} and {} {}",
+                         kName, covered, pool, name_of(x.dtype()), x.shape().text(), name_of(memberships.dtype()),
+                         memberships.shape().text());
+  return dispatch_float(kName, x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const int64_t count = static_cast<int64_t>(documents.size());
+    SavedDocumentGate saved{
+        x.value(), compute_value(kName, weight.value(), x.dtype()), Tensor(), Tensor(), Tensor(), std::move(documents)};
+    saved.gate = Tensor::empty({count}, DType::f64);
+    saved.sigmoids = Tensor::empty({count, saved.weight.size(0)}, DType::f64);
+    saved.means = Tensor::empty({count, saved.weight.size(1)}, DType::f64);
+    const Tensor y = Tensor::empty(x.shape(), x.dtype());
+    kernels::document_gate_forward<T>(kCpu, y.data<T>(), saved.gate.data<double>(), saved.sigmoids.data<double>(),
+                                      saved.means.data<double>(), x.value().data<T>(), memberships.value().data<T>(),
+                                      saved.weight.data<T>(), saved.shape());
+    return tape.record(
+        kName, y, {x, memberships, weight},
+        [saved = std::move(saved), x_target = x.target(), m_target = memberships.target(), w_target = weight.target()](
+            const Tensor& dy) { document_gate_backward<T>(dy, saved, x_target, m_target, w_target); });
   });
 }
 

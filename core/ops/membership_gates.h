@@ -1,10 +1,13 @@
-// What the memberships of tokens decide beside the prior: the gate eta of the residual branches (models.md 7.6), the
-// floor of their entropy, and how far they have collapsed.
+// What the memberships of tokens decide beside the prior: the gates gamma of the attention output and eta of the
+// residual branches (models.md 7.6), the floor of their entropy, and how far they have collapsed.
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "core/autograd/tape.h"
+#include "core/tensor/batch.h"
+#include "kernels/document_gate.h"
 #include "kernels/memberships.h"
 
 namespace longhaul::ops {
@@ -12,6 +15,17 @@ namespace longhaul::ops {
 /// x * sigmoid(weight . memberships[t]) per token; x [tokens, d], memberships [tokens, R], weight [R] (may be bf16 with
 /// f32 x). internal_error "scale_rows_by_gate: ..." with both shapes.
 Variable scale_rows_by_gate(Tape& tape, const Variable& x, const Variable& memberships, const Variable& weight);
+
+/// The documents of a batch, each gated by its own memberships.
+std::vector<kernels::GatedDocument> gated_documents(const Batch& batch);
+/// All `tokens` tokens gated by one pool of `pool` memberships.
+std::vector<kernels::GatedDocument> gated_by_one_pool(int64_t tokens, int64_t pool);
+
+/// x times the mean over heads of sigmoid(weight_h . m), m the mean of the memberships of the token's document
+/// (models.md 7.6: gamma); x [tokens, d], memberships [pool, R], weight [H, R] (may be bf16 with f32 x). internal_error
+/// "scale_documents_by_gate: ..." with both shapes.
+Variable scale_documents_by_gate(Tape& tape, const Variable& x, const Variable& memberships, const Variable& weight,
+                                 std::vector<kernels::GatedDocument> documents);
 
 /// f64 [1]: sum over tokens with targets >= 0 of relu(share * log(R) - H(memberships[t])), H the entropy in nats, added
 /// in double in token order. memberships [tokens, R], targets i32 of `tokens` elements. At the floor itself the

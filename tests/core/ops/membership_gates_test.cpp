@@ -59,6 +59,39 @@ TEST(ScaleRowsByGate, TakesABf16Weight) {
   EXPECT_EQ(run(stored), run(stored.to(DType::f32)));
 }
 
+TEST(ScaleDocumentsByGate, GradientsAreRight) {
+  const auto documents = [](bool one_pool) {
+    if (one_pool) return ops::gated_by_one_pool(6, 4);
+    return std::vector<kernels::GatedDocument>{{0, 1, 0, 1}, {1, 5, 1, 5}, {5, 6, 5, 6}};
+  };
+  for (const bool one_pool : {false, true})
+    for (const int64_t regimes : {1, 4})
+      for (const int64_t heads : {1, 3}) {
+        const auto op = [&](Tape& tape, const std::vector<Variable>& in) {
+          return ops::scale_documents_by_gate(tape, in[0], in[1], in[2], documents(one_pool));
+        };
+        GradientCheck(op, {random_tensor({6, 7}, 1), random_memberships(one_pool ? 4 : 6, regimes, 2, 2),
+                           random_tensor({heads, regimes}, 3, 2)})
+            .run();
+      }
+}
+
+TEST(ScaleDocumentsByGate, EveryDocumentHasItsOwn) {
+  const Batch batch = make_batch(2, 3, {1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}, {0, 0, 2, 0, 0, 0}, {1, 2});
+  const std::vector<kernels::GatedDocument> documents = ops::gated_documents(batch);
+  ASSERT_EQ(documents.size(), 3u);
+  Tape tape;
+  const Variable x(Tensor::from<double>({6, 1}, {1, 1, 1, 1, 1, 1}));
+  const Variable m(Tensor::from<double>({6, 2}, {1, 0, 0, 1, 1, 0, 0, 1, 0, 1, 0, 1}));
+  const Variable weight(Tensor::from<double>({2, 2}, {2, 0, 0, -1}));
+  const std::vector<double> y = ops::scale_documents_by_gate(tape, x, m, weight, documents).value().to_vector<double>();
+  const auto sigmoid = [](double value) { return 1 / (1 + std::exp(-value)); };
+  EXPECT_DOUBLE_EQ(y[0], (sigmoid(1) + sigmoid(-0.5)) / 2);
+  EXPECT_EQ(y[1], y[0]);
+  EXPECT_DOUBLE_EQ(y[2], (sigmoid(2) + sigmoid(0)) / 2);
+  for (size_t t = 3; t < 6; ++t) EXPECT_DOUBLE_EQ(y[t], (sigmoid(0) + sigmoid(-1)) / 2);
+}
+
 /// Even tokens are sharp, odd ones flat, one has no target. Differences need neither sums of 1 nor very small
 /// memberships, and no entropy is so near the floor that a step crosses it.
 TEST(MembershipEntropyFloor, GradientsAreRight) {
