@@ -33,13 +33,13 @@ struct AttentionPrior {
   double limit = 0;
 };
 
-/// What attention_backward leaves for the gradient of a prior of rank K: with G_ij the gradient to bias_ij, 0 where it
+/// What the backward calls leave for the gradient of a prior of rank K: with G_ij the gradient to bias_ij, 0 where it
 /// was clipped, the sums over rows of the batch, heads and keys j of G_ij key_jr for each r < K, of G_ij, and of
-/// G_ij (i - j).
+/// G_ij (i - j). By position i in the row; summed in a fixed order.
 template <typename T>
 struct AttentionPriorGradient {
-  double* sums = nullptr;  ///< [query_length, K + 2]; null: not wanted
-  T* rows = nullptr;       ///< scratch [batch, query_heads, query_length, K + 2]
+  double* sums = nullptr;  ///< [key_length, K + 2]; null: not wanted
+  T* rows = nullptr;       ///< scratch, K + 2 for each query and head
 };
 
 /// out: attention output; lse [batch, query_heads, query_length]: log-sum-exp of each row's scores, scaled and with the
@@ -61,17 +61,19 @@ void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const
 // document up to its own position. q, out, dq and dout hold the queries alone, row i at + i * stride; k, v, dk and dv
 // and document_start [batch, key_length] all tokens; lse and delta are [query_heads, count]. shape.query_length equals
 // key_length. A row has the bits that attention_forward gives it. Gradients of keys sum over tiles of queries counted
-// from the first one of each document, so that what fires in other documents changes no bits.
-// There is no prior here.
+// from the first one of each document, so that what fires in other documents changes no bits. The prior goes by the
+// position of a query in its row; positions that no query has get sums of 0.
 
 template <typename T>
 void attention_rows_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* query_rows,
-                            int64_t count, const int32_t* document_start, const AttentionShape& shape);
+                            int64_t count, const int32_t* document_start, const AttentionShape& shape,
+                            const AttentionPrior<T>& prior = {});
 
 /// Overwrites dq, and dk and dv of every token (zero where no query saw it).
 template <typename T>
 void attention_rows_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
                              const T* k, const T* v, const int32_t* query_rows, int64_t count,
-                             const int32_t* document_start, const AttentionShape& shape);
+                             const int32_t* document_start, const AttentionShape& shape,
+                             const AttentionPrior<T>& prior = {}, const AttentionPriorGradient<T>& dprior = {});
 
 }  // namespace longhaul::kernels

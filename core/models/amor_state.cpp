@@ -60,7 +60,8 @@ void GatedAttentionState::append(const Tensor& kv, const DecodeRows& rows) {
   });
 }
 
-Tensor GatedAttentionState::attend(const Tensor& q, const Tensor& fired, const DecodeRows& rows) const {
+Tensor GatedAttentionState::attend(const Tensor& q, const Tensor& fired, const DecodeRows& rows,
+                                   const ops::PriorFactors& prior) const {
   const int64_t count = q.size(0), width = q.size(1);
   const Tensor output = Tensor::empty({count, width}, q.dtype());
   const Tensor lse = Tensor::empty({options_.query_heads, count}, q.dtype());
@@ -86,7 +87,7 @@ Tensor GatedAttentionState::attend(const Tensor& q, const Tensor& fired, const D
                                           .scale = 1 / std::sqrt(static_cast<double>(options_.head_size))};
       kernels::attention_forward<T>(kernels::Cpu{}, output.data<T>() + run.begin * width, lse.data<T>(),
                                     q.data<T>() + run.begin * width, keys_.data<T>() + at, values_.data<T>() + at,
-                                    nullptr, shape);
+                                    nullptr, shape, prior.view<T>());
     }
   });
   return output;

@@ -20,8 +20,9 @@ class GatedAttentionState : public MixerState {
   /// kv [rows, 2 Hkv D], a key half and a value half, of all new tokens; rotates the keys in place.
   void append(const Tensor& kv, const DecodeRows& rows);
   /// q [fired, Hq D], the queries of the rows `fired` (i32, ascending) of the same call; rotated in place. Each attends
-  /// to everything its sequence has seen up to itself: [fired, Hq D].
-  Tensor attend(const Tensor& q, const Tensor& fired, const DecodeRows& rows) const;
+  /// to everything its sequence has seen up to itself: [fired, Hq D]. The prior as in KeyValueCache::attend.
+  Tensor attend(const Tensor& q, const Tensor& fired, const DecodeRows& rows,
+                const ops::PriorFactors& prior = {}) const;
 
  private:
   int64_t columns() const { return options_.key_heads * options_.head_size; }

@@ -17,7 +17,7 @@ KeyValueCache::KeyValueCache(int64_t layers, int64_t sequences, int64_t max_leng
 }
 
 Tensor KeyValueCache::attend(int64_t layer, const Tensor& qkv, const DecodeRows& new_rows,
-                             const ops::AttentionOptions& options) {
+                             const ops::AttentionOptions& options, const ops::PriorFactors& prior) {
   const int64_t rows = qkv.size(0), stride = qkv.size(1), head_size = options.head_size;
   const int64_t q_columns = options.query_heads * head_size;
   const Tensor output = Tensor::empty({rows, q_columns}, qkv.dtype());
@@ -49,7 +49,7 @@ Tensor KeyValueCache::attend(int64_t layer, const Tensor& qkv, const DecodeRows&
                                           .out_stride = q_columns,
                                           .scale = 1 / std::sqrt(static_cast<double>(head_size))};
       kernels::attention_forward<T>(kernels::Cpu{}, output.data<T>() + run.begin * q_columns, lse.data<T>(),
-                                    q + run.begin * stride, keys, values, nullptr, shape);
+                                    q + run.begin * stride, keys, values, nullptr, shape, prior.view<T>());
     }
   });
   return output;

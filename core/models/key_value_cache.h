@@ -21,8 +21,10 @@ class KeyValueCache : public DecodeState {
   int64_t max_length() const { return max_length_; }
 
   /// Attention of `rows` in qkv [rows, (Hq + 2 Hkv) D] over everything their sequences have seen, themselves included:
-  /// rotates q and k in place, appends k and v, returns [rows, Hq D].
-  Tensor attend(int64_t layer, const Tensor& qkv, const DecodeRows& rows, const ops::AttentionOptions& options);
+  /// rotates q and k in place, appends k and v, returns [rows, Hq D]. A prior goes by the positions in the sequence,
+  /// all of which it must cover (internal_error).
+  Tensor attend(int64_t layer, const Tensor& qkv, const DecodeRows& rows, const ops::AttentionOptions& options,
+                const ops::PriorFactors& prior = {});
   /// Counts `rows` as seen: call once all layers have attended.
   void advance(const DecodeRows& rows);
 

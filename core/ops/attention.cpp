@@ -76,22 +76,15 @@ template <typename T>
 void backward(const Tensor& dout, const Saved& saved, const GradientTarget& target) {
   const kernels::AttentionShape shape = kernel_shape(saved.batch, saved.options);
   const Tensor delta = Tensor::empty(saved.lse.shape(), saved.lse.dtype());
-  const kernels::AttentionPrior<T> prior = saved.prior.view<T>();
-  Tensor prior_sums, prior_rows;
-  kernels::AttentionPriorGradient<T> dprior;
-  if (saved.prior.wanted()) {
-    prior_sums = saved.prior.zero_sums();
-    prior_rows = Tensor::empty({shape.batch, shape.query_heads, shape.query_length, prior.rank + 2}, dtype_of<T>);
-    dprior = {.sums = prior_sums.data<double>(), .rows = prior_rows.data<T>()};
-  }
+  const PriorSums prior_sums = saved.prior.make_sums(saved.batch.tokens(), shape.query_heads);
   write_gradients({target}, {saved.qkv.shape()}, dtype_of<T>, [&](const std::vector<Tensor>& written) {
     const Parts<T> x(saved.qkv, shape), dx(written[0], shape);
     kernels::attention_backward<T>(kCpu, dx.q, dx.k, dx.v, delta.data<T>(), dout.data<T>(), saved.out.data<T>(),
                                    saved.lse.data<T>(), x.q, x.k, x.v, saved.batch.document_start.data<int32_t>(),
-                                   shape, prior, dprior);
+                                   shape, saved.prior.view<T>(), prior_sums.view<T>());
     if (saved.options.rope_table.defined()) rotate<T>(written[0], saved.batch, saved.options, true);
   });
-  if (saved.prior.wanted()) saved.prior.backward<T>(prior_sums);
+  saved.prior.backward<T>(prior_sums);
 }
 
 }  // namespace

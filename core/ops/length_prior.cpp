@@ -67,15 +67,20 @@ bool PriorFactors::wanted() const {
   return mean_memberships_target_.wanted() || alignment_target_.wanted() || pos_beta_target_.wanted();
 }
 
-Tensor PriorFactors::zero_sums() const { return Tensor::zeros({shape_.length, shape_.functions + 2}, DType::f64); }
+PriorSums PriorFactors::make_sums(int64_t queries, int64_t heads) const {
+  if (!wanted()) return {};
+  const int64_t width = shape_.functions + 2;
+  return {Tensor::zeros({shape_.length, width}, DType::f64), Tensor::empty({queries * heads, width}, query_.dtype())};
+}
 
 template <typename T>
-void PriorFactors::backward(const Tensor& sums) const {
+void PriorFactors::backward(const PriorSums& left) const {
+  if (!left.sums.defined()) return;
   const GradientSink dmean = sink_or_scratch(mean_memberships_target_, mean_memberships_.shape(), dtype_of<T>);
   const GradientSink dalignment = sink_or_scratch(alignment_target_, alignment_.shape(), dtype_of<T>);
   double dpos_beta = 0;
   kernels::attention_prior_backward<T>(kCpu, dmean.tensor.data<T>(), dmean.accumulate, dalignment.tensor.data<T>(),
-                                       dalignment.accumulate, &dpos_beta, false, sums.data<double>(),
+                                       dalignment.accumulate, &dpos_beta, false, left.sums.data<double>(),
                                        mean_memberships_.data<T>(), alignment_.data<T>(), basis_.data<T>(), shape_,
                                        settings_);
   if (!pos_beta_target_.wanted()) return;
@@ -86,7 +91,7 @@ void PriorFactors::backward(const Tensor& sums) const {
 
 #define LONGHAUL_INSTANTIATE(T)                                   \
   template kernels::AttentionPrior<T> PriorFactors::view() const; \
-  template void PriorFactors::backward<T>(const Tensor&) const;
+  template void PriorFactors::backward<T>(const PriorSums&) const;
 LONGHAUL_INSTANTIATE(float)
 LONGHAUL_INSTANTIATE(double)
 #undef LONGHAUL_INSTANTIATE

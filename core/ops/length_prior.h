@@ -16,6 +16,18 @@ struct LengthPrior {
   kernels::PriorSettings settings;  ///< but for its pos_beta, which is not read
 };
 
+/// Memory for what attention leaves of the gradient of a prior of rank K; undefined where nobody wants it.
+struct PriorSums {
+  Tensor sums;  ///< f64 [T, K + 2], zeros
+  Tensor rows;  ///< [queries * heads, K + 2]
+
+  template <typename T>
+  kernels::AttentionPriorGradient<T> view() const {
+    if (!sums.defined()) return {};
+    return {.sums = sums.data<double>(), .rows = rows.data<T>()};
+  }
+};
+
 class PriorFactors {
  public:
   PriorFactors() = default;  ///< no prior: view() is one of rank 0
@@ -26,11 +38,11 @@ class PriorFactors {
   kernels::AttentionPrior<T> view() const;
   /// Does anybody want the gradients of the prior?
   bool wanted() const;
-  /// Zeros, f64 [T, K + 2], for the sums of AttentionPriorGradient.
-  Tensor zero_sums() const;
-  /// From what attention_backward left there to all three targets.
+  /// For a call of `queries` queries.
+  PriorSums make_sums(int64_t queries, int64_t heads) const;
+  /// From what the backward pass of attention left there to all three targets; nothing where nobody wants it.
   template <typename T>
-  void backward(const Tensor& sums) const;
+  void backward(const PriorSums& sums) const;
 
  private:
   kernels::PriorShape shape_;

@@ -46,6 +46,7 @@ struct Saved {
   Tensor q, kv, out, lse, query_rows, query_positions;
   Batch batch;
   AttentionOptions options;
+  PriorFactors prior;
 };
 
 /// Rotates the queries and the keys, in place.
@@ -68,8 +69,9 @@ Tensor positions_of(const Tensor& query_rows, const Batch& batch) {
 
 template <typename T>
 Saved forward(const Tensor& q, const Tensor& kv, const Tensor& query_rows, const Batch& batch,
-              const AttentionOptions& options) {
-  Saved saved{q, kv, Tensor(), Tensor(), query_rows, Tensor(), batch, options};
+              const AttentionOptions& options, const LengthPrior* prior) {
+  Saved saved{q, kv, Tensor(), Tensor(), query_rows, Tensor(), batch, options, PriorFactors()};
+  if (prior != nullptr) saved.prior = PriorFactors(*prior, batch.length(), kv.dtype());
   if (options.rope_table.defined()) {
     saved.query_positions = positions_of(query_rows, batch);
     saved.q = q.clone();  // the caller's matrices stay as they are
@@ -82,7 +84,7 @@ Saved forward(const Tensor& q, const Tensor& kv, const Tensor& query_rows, const
   const T* const k = saved.kv.data<T>();
   kernels::attention_rows_forward<T>(kCpu, saved.out.data<T>(), saved.lse.data<T>(), saved.q.data<T>(), k,
                                      k + shape.key_heads * shape.head_size, query_rows.data<int32_t>(), q.size(0),
-                                     batch.document_start.data<int32_t>(), shape);
+                                     batch.document_start.data<int32_t>(), shape, saved.prior.view<T>());
   return saved;
 }
 
@@ -92,13 +94,14 @@ void backward(const Tensor& dout, const Saved& saved, const GradientTarget& q_ta
   const int64_t values = shape.key_heads * shape.head_size;
   const Tensor delta = Tensor::empty(saved.lse.shape(), saved.lse.dtype());
   const Tensor dq = Tensor::empty(saved.q.shape(), saved.q.dtype());
+  const PriorSums prior_sums = saved.prior.make_sums(saved.q.size(0), shape.query_heads);
   const auto run = [&](const Tensor& dkv) {
     const T* const k = saved.kv.data<T>();
     T* const dk = dkv.data<T>();
-    kernels::attention_rows_backward<T>(kCpu, dq.data<T>(), dk, dk + values, delta.data<T>(), dout.data<T>(),
-                                        saved.out.data<T>(), saved.lse.data<T>(), saved.q.data<T>(), k, k + values,
-                                        saved.query_rows.data<int32_t>(), dq.size(0),
-                                        saved.batch.document_start.data<int32_t>(), shape);
+    kernels::attention_rows_backward<T>(
+        kCpu, dq.data<T>(), dk, dk + values, delta.data<T>(), dout.data<T>(), saved.out.data<T>(), saved.lse.data<T>(),
+        saved.q.data<T>(), k, k + values, saved.query_rows.data<int32_t>(), dq.size(0),
+        saved.batch.document_start.data<int32_t>(), shape, saved.prior.view<T>(), prior_sums.view<T>());
     if (saved.options.rope_table.defined()) rotate<T>(dq, dkv, saved, true);
   };
   if (kv_target.wanted()) {
@@ -107,18 +110,21 @@ void backward(const Tensor& dout, const Saved& saved, const GradientTarget& q_ta
     run(Tensor::empty(saved.kv.shape(), saved.kv.dtype()));
   }
   if (q_target.wanted()) q_target.give(dq);
+  saved.prior.backward<T>(prior_sums);
 }
 
 }  // namespace
 
 Variable row_attention(Tape& tape, const Variable& q, const Variable& kv, const Tensor& query_rows, const Batch& batch,
-                       const AttentionOptions& options) {
+                       const AttentionOptions& options, const LengthPrior* prior) {
   check(q.value(), kv.value(), query_rows, batch, options);
+  std::vector<Variable> inputs{q, kv};
+  if (prior != nullptr) inputs.insert(inputs.end(), {prior->mean_memberships, prior->alignment, prior->pos_beta});
   return dispatch_float(kName, kv.dtype(), [&](auto type) {
     using T = decltype(type);
-    Saved saved = forward<T>(q.value(), kv.value(), query_rows, batch, options);
+    Saved saved = forward<T>(q.value(), kv.value(), query_rows, batch, options, prior);
     const Tensor out = saved.out;
-    return tape.record(kName, out, {q, kv},
+    return tape.record(kName, out, inputs,
                        [saved = std::move(saved), q_target = q.target(), kv_target = kv.target()](const Tensor& dout) {
                          backward<T>(dout, saved, q_target, kv_target);
                        });

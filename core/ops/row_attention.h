@@ -12,8 +12,8 @@ namespace longhaul::ops {
 /// of their tokens; the caller's q and kv stay as they are. Time grows with the number of (query, key) pairs; no query
 /// at all is fine. The gradient of kv reaches every token that a query sees, zero elsewhere. internal_error
 /// "row_attention: ..." with both shapes, or naming the first row that is out of order; user_error when a position is
-/// beyond the RoPE table.
+/// beyond the RoPE table. With a prior its bias is added as ops::attention does, at the position of a query in its row.
 Variable row_attention(Tape& tape, const Variable& q, const Variable& kv, const Tensor& query_rows, const Batch& batch,
-                       const AttentionOptions& options);
+                       const AttentionOptions& options, const LengthPrior* prior = nullptr);
 
 }  // namespace longhaul::ops

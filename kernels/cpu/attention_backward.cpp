@@ -198,7 +198,8 @@ struct Arrays {
 /// queries_of(row) are the row's queries, `total` in all; lse and delta of (row, head) begin at lse_at(queries, row,
 /// head).
 template <typename T, typename QueriesOf, typename LseAt>
-void backward(const Arrays<T>& a, int64_t total, QueriesOf queries_of, LseAt lse_at, const AttentionShape& shape) {
+void head_gradients(const Arrays<T>& a, int64_t total, QueriesOf queries_of, LseAt lse_at,
+                    const AttentionShape& shape) {
   const int64_t length = shape.key_length, head_size = shape.head_size, group = shape.query_heads / shape.key_heads;
   const int64_t units = shape.batch * shape.key_heads;
   // A unit owns a key head of a row with all its query heads, so nothing is shared and every sum has one order.
@@ -235,15 +236,34 @@ void backward(const Arrays<T>& a, int64_t total, QueriesOf queries_of, LseAt lse
   }
 }
 
-/// Sums of the prior's gradient over rows of the batch and heads, in rising order.
-template <typename T>
-void sum_prior_rows(const AttentionPriorGradient<T>& dprior, int64_t rank, const AttentionShape& shape) {
-  const int64_t row = shape.query_length * (rank + 2), heads = shape.batch * shape.query_heads;
-  parallel_ranges(row, 16, row * heads, [=](int64_t begin, int64_t end) {
-    std::fill(dprior.sums + begin, dprior.sums + end, 0.0);
-    for (int64_t head = 0; head < heads; ++head)
-      for (int64_t i = begin; i < end; ++i) dprior.sums[i] += static_cast<double>(dprior.rows[head * row + i]);
+/// Sums of the prior's gradient by position in the row, over rows of the batch and heads in rising order.
+template <typename T, typename QueriesOf, typename LseAt>
+void sum_prior_rows(const AttentionPriorGradient<T>& dprior, int64_t rank, int64_t total, QueriesOf queries_of,
+                    LseAt lse_at, const AttentionShape& shape) {
+  const int64_t width = rank + 2;
+  parallel_ranges(shape.key_length, 4, total * shape.query_heads * width, [&](int64_t begin, int64_t end) {
+    std::fill(dprior.sums + begin * width, dprior.sums + end * width, 0.0);
+    for (int64_t row = 0; row < shape.batch; ++row) {
+      const RowQueries queries = queries_of(row);
+      const int64_t first = queries.first_from(begin), last = queries.first_from(end);
+      for (int64_t head = 0; head < shape.query_heads; ++head) {
+        const T* const from = dprior.rows + lse_at(queries, row, head) * width;
+        for (int64_t query = first; query < last; ++query) {
+          double* const to = dprior.sums + queries.position(query) * width;
+          for (int64_t r = 0; r < width; ++r) to[r] += static_cast<double>(from[query * width + r]);
+        }
+      }
+    }
   });
+}
+
+/// Everything that one call gives.
+template <typename T, typename QueriesOf, typename LseAt>
+void backward(const Arrays<T>& a, int64_t total, QueriesOf queries_of, LseAt lse_at, const AttentionShape& shape) {
+  check_shape(shape, true);
+  check_prior(shape, a.prior.rank, a.prior.length);
+  head_gradients(a, total, queries_of, lse_at, shape);
+  if (a.dprior.sums != nullptr) sum_prior_rows(a.dprior, a.prior.rank, total, queries_of, lse_at, shape);
 }
 
 }  // namespace
@@ -252,8 +272,6 @@ template <typename T>
 void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
                         const T* k, const T* v, const int32_t* document_start, const AttentionShape& shape,
                         const AttentionPrior<T>& prior, const AttentionPriorGradient<T>& dprior) {
-  check_shape(shape, true);
-  check_prior(shape, prior.rank, prior.length);
   backward<T>(
       {dq, dk, dv, delta, dout, out, lse, q, k, v, prior, dprior}, shape.batch * shape.query_length,
       [&](int64_t row) { return consecutive_queries(document_start, shape, row); },
@@ -261,16 +279,15 @@ void attention_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const
         return (row * shape.query_heads + head) * shape.query_length;
       },
       shape);
-  if (dprior.sums != nullptr) sum_prior_rows(dprior, prior.rank, shape);
 }
 
 template <typename T>
 void attention_rows_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, const T* out, const T* lse, const T* q,
                              const T* k, const T* v, const int32_t* query_rows, int64_t count,
-                             const int32_t* document_start, const AttentionShape& shape) {
-  check_shape(shape, true);
+                             const int32_t* document_start, const AttentionShape& shape, const AttentionPrior<T>& prior,
+                             const AttentionPriorGradient<T>& dprior) {
   backward<T>(
-      {dq, dk, dv, delta, dout, out, lse, q, k, v}, count,
+      {dq, dk, dv, delta, dout, out, lse, q, k, v, prior, dprior}, count,
       [&](int64_t row) { return chosen_queries(query_rows, count, document_start, shape, row); },
       [&](const RowQueries& queries, int64_t, int64_t head) { return head * count + queries.first; }, shape);
 }
@@ -280,7 +297,8 @@ void attention_rows_backward(Cpu, T* dq, T* dk, T* dv, T* delta, const T* dout, 
                                    const int32_t*, const AttentionShape&, const AttentionPrior<T>&,                 \
                                    const AttentionPriorGradient<T>&);                                               \
   template void attention_rows_backward(Cpu, T*, T*, T*, T*, const T*, const T*, const T*, const T*, const T*,      \
-                                        const T*, const int32_t*, int64_t, const int32_t*, const AttentionShape&);
+                                        const T*, const int32_t*, int64_t, const int32_t*, const AttentionShape&,   \
+                                        const AttentionPrior<T>&, const AttentionPriorGradient<T>&);
 LONGHAUL_INSTANTIATE(float)
 LONGHAUL_INSTANTIATE(double)
 #undef LONGHAUL_INSTANTIATE

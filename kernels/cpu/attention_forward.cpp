@@ -173,19 +173,21 @@ void attention_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, 
 
 template <typename T>
 void attention_rows_forward(Cpu, T* out, T* lse, const T* q, const T* k, const T* v, const int32_t* query_rows,
-                            int64_t count, const int32_t* document_start, const AttentionShape& shape) {
+                            int64_t count, const int32_t* document_start, const AttentionShape& shape,
+                            const AttentionPrior<T>& prior) {
   check_shape(shape, true);
+  check_prior(shape, prior.rank, prior.length);
   forward(
       out, lse, q, k, v, count, count,
       [&](int64_t row) { return chosen_queries(query_rows, count, document_start, shape, row); },
-      [&](const RowQueries& queries, int64_t, int64_t head) { return head * count + queries.first; }, shape, {});
+      [&](const RowQueries& queries, int64_t, int64_t head) { return head * count + queries.first; }, shape, prior);
 }
 
 #define LONGHAUL_INSTANTIATE(T)                                                                                     \
   template void attention_forward(Cpu, T*, T*, const T*, const T*, const T*, const int32_t*, const AttentionShape&, \
                                   const AttentionPrior<T>&);                                                        \
   template void attention_rows_forward(Cpu, T*, T*, const T*, const T*, const T*, const int32_t*, int64_t,          \
-                                       const int32_t*, const AttentionShape&);
+                                       const int32_t*, const AttentionShape&, const AttentionPrior<T>&);
 LONGHAUL_INSTANTIATE(float)
 LONGHAUL_INSTANTIATE(double)
 #undef LONGHAUL_INSTANTIATE

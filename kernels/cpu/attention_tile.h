@@ -107,6 +107,11 @@ struct RowQueries {
     if (document_start == nullptr) return 0;
     return std::max<int64_t>(document_start[rows == nullptr ? query : position(query)], 0);
   }
+  /// The first query at this position or behind it.
+  int64_t first_from(int64_t wanted) const {
+    if (rows == nullptr) return std::clamp<int64_t>(wanted - offset, 0, count);
+    return std::lower_bound(rows, rows + count, wanted - offset) - rows;
+  }
 };
 
 /// Row `row` of a batch whose queries are its last query_length tokens.

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 #include "kernels/attention.h"
-#include "tests/kernels/kernel_test.h"
+#include "kernels/error.h"
+#include "tests/kernels/attention_prior_oracle.h"
 
 namespace longhaul::kernels {
 namespace {
@@ -14,6 +16,7 @@ struct Problem {
   AttentionShape shape;
   std::vector<int32_t> starts, rows;
   std::vector<T> q, k, v, dout;
+  std::shared_ptr<const PriorFactors<T>> factors;
 
   Problem(int64_t batch, int64_t length, int64_t heads, int64_t key_heads, int64_t head_size) {
     shape = {.batch = batch,
@@ -40,11 +43,34 @@ struct Problem {
       if (draws[token] < share) rows.push_back(static_cast<int32_t>(token));
     return *this;
   }
+  /// With a prior that is clipped here and there.
+  Problem& bias() {
+    PriorInputs inputs(shape.key_length, 4);
+    inputs.settings = {.mix = 0.4, .pos_beta = 0.7, .temperature = 0.6, .clip = 1.1, .warm = 0.9};
+    factors = std::make_shared<const PriorFactors<T>>(inputs);
+    return *this;
+  }
+  AttentionPrior<T> prior() const { return factors == nullptr ? AttentionPrior<T>{} : factors->view(); }
 };
 
 template <typename T>
 struct Results {
   std::vector<T> out, dq, dk, dv;
+  std::vector<double> sums;  ///< [key_length, rank + 2] with a prior
+
+  /// Room for what a call on p with this many queries leaves.
+  Results(const Problem<T>& p, size_t queries)
+      : out(queries * static_cast<size_t>(p.shape.out_stride), T(NAN)),
+        dq(queries * static_cast<size_t>(p.shape.q_stride), T(NAN)),
+        dk(p.k.size(), T(NAN)),
+        dv(dk),
+        rows_(queries * static_cast<size_t>(p.shape.query_heads * (p.prior().rank + 2)), T(NAN)) {
+    if (p.factors != nullptr) sums.assign(static_cast<size_t>(p.shape.key_length * (p.prior().rank + 2)), NAN);
+  }
+  AttentionPriorGradient<T> dprior() { return {.sums = sums.empty() ? nullptr : sums.data(), .rows = rows_.data()}; }
+
+ private:
+  std::vector<T> rows_;
 };
 
 /// The chosen rows of a matrix.
@@ -61,13 +87,12 @@ Results<T> compact(const Problem<T>& p) {
   const int64_t count = static_cast<int64_t>(p.rows.size());
   const std::vector<T> q = chosen(p.q, p.rows, p.shape.q_stride), dout = chosen(p.dout, p.rows, p.shape.out_stride);
   std::vector<T> lse(static_cast<size_t>(count * p.shape.query_heads), T(NAN)), delta = lse;
-  Results<T> r{std::vector<T>(q.size(), T(NAN)), std::vector<T>(q.size(), T(NAN)), std::vector<T>(p.k.size(), T(NAN)),
-               std::vector<T>(p.k.size(), T(NAN))};
+  Results<T> r(p, p.rows.size());
   attention_rows_forward<T>(Cpu{}, r.out.data(), lse.data(), q.data(), p.k.data(), p.v.data(), p.rows.data(), count,
-                            p.starts.data(), p.shape);
+                            p.starts.data(), p.shape, p.prior());
   attention_rows_backward<T>(Cpu{}, r.dq.data(), r.dk.data(), r.dv.data(), delta.data(), dout.data(), r.out.data(),
                              lse.data(), q.data(), p.k.data(), p.v.data(), p.rows.data(), count, p.starts.data(),
-                             p.shape);
+                             p.shape, p.prior(), r.dprior());
   return r;
 }
 
@@ -78,11 +103,12 @@ Results<T> dense(const Problem<T>& p) {
   std::vector<T> dout(p.dout.size(), T(0)), lse(queries * static_cast<size_t>(p.shape.query_heads)), delta = lse;
   for (int32_t row : p.rows)
     std::copy_n(p.dout.begin() + row * p.shape.out_stride, p.shape.out_stride, dout.begin() + row * p.shape.out_stride);
-  Results<T> r{std::vector<T>(p.q.size()), std::vector<T>(p.q.size()), std::vector<T>(p.k.size()),
-               std::vector<T>(p.k.size())};
-  attention_forward<T>(Cpu{}, r.out.data(), lse.data(), p.q.data(), p.k.data(), p.v.data(), p.starts.data(), p.shape);
+  Results<T> r(p, queries);
+  attention_forward<T>(Cpu{}, r.out.data(), lse.data(), p.q.data(), p.k.data(), p.v.data(), p.starts.data(), p.shape,
+                       p.prior());
   attention_backward<T>(Cpu{}, r.dq.data(), r.dk.data(), r.dv.data(), delta.data(), dout.data(), r.out.data(),
-                        lse.data(), p.q.data(), p.k.data(), p.v.data(), p.starts.data(), p.shape);
+                        lse.data(), p.q.data(), p.k.data(), p.v.data(), p.starts.data(), p.shape, p.prior(),
+                        r.dprior());
   r.out = chosen(r.out, p.rows, p.shape.out_stride);
   r.dq = chosen(r.dq, p.rows, p.shape.q_stride);
   return r;
@@ -100,21 +126,63 @@ class AttentionRowsTest : public ::testing::Test {};
 using ElementTypes = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(AttentionRowsTest, ElementTypes);
 
+/// Two documents in the first row, one in the second.
+template <typename T>
+void expect_the_bits_of_dense_attention(int64_t length, double share, bool prior) {
+  SCOPED_TRACE(std::to_string(length) + " tokens, share " + std::to_string(share) + (prior ? ", prior" : ""));
+  Problem<T> p(2, length, 4, 2, 20);
+  p.choose(share);
+  if (prior) p.bias();
+  for (size_t t = 40; t < static_cast<size_t>(length); ++t) p.starts[t] = 40;
+  const Results<T> found = compact(p), expected = dense(p);
+  EXPECT_TRUE(same_bits(found.out, expected.out));
+  EXPECT_TRUE(same_bits(found.dq, expected.dq));
+  EXPECT_TRUE(same_bits(found.sums, expected.sums));
+  EXPECT_LT(relative_error(found.dk, expected.dk), tolerance<T>());
+  EXPECT_LT(relative_error(found.dv, expected.dv), tolerance<T>());
+  if (share < 1) return;
+  EXPECT_TRUE(same_bits(found.dk, expected.dk));
+  EXPECT_TRUE(same_bits(found.dv, expected.dv));
+}
+
 TYPED_TEST(AttentionRowsTest, ChosenRowsHaveTheBitsOfDenseAttentionAndItsGradients) {
   for (int64_t length : {1, 2, 63, 65, 130, 300})
-    for (double share : {-0.9, -0.5, 0.3, 1.0}) {
-      Problem<TypeParam> p(2, length, 4, 2, 20);
-      p.choose(share);
-      for (size_t t = 40; t < static_cast<size_t>(length); ++t) p.starts[t] = 40;  // row 0: two documents, row 1: one
-      const Results<TypeParam> found = compact(p), expected = dense(p);
-      EXPECT_TRUE(same_bits(found.out, expected.out)) << length << " tokens, share " << share;
-      EXPECT_TRUE(same_bits(found.dq, expected.dq)) << length << " tokens, share " << share;
-      EXPECT_LT(relative_error(found.dk, expected.dk), tolerance<TypeParam>()) << length << " tokens, share " << share;
-      EXPECT_LT(relative_error(found.dv, expected.dv), tolerance<TypeParam>()) << length << " tokens, share " << share;
-      if (share < 1) continue;
-      EXPECT_TRUE(same_bits(found.dk, expected.dk));
-      EXPECT_TRUE(same_bits(found.dv, expected.dv));
-    }
+    for (double share : {-0.9, -0.5, 0.3, 1.0})
+      for (bool prior : {false, true}) expect_the_bits_of_dense_attention<TypeParam>(length, share, prior);
+}
+
+TYPED_TEST(AttentionRowsTest, NoQueriesLeaveZeroSumsOfThePrior) {
+  Problem<TypeParam> p(2, 70, 2, 1, 8);
+  EXPECT_TRUE(same_bits(compact(p.bias()).sums, std::vector<double>(70 * 6, 0)));
+}
+
+/// The gradients of a document's tokens do not move when another one fires more, with the prior in all scores.
+TYPED_TEST(AttentionRowsTest, WhatFiresElsewhereChangesNoBitsWithThePriorEither) {
+  Problem<TypeParam> some(1, 140, 4, 2, 16);
+  some.starts = starts_of({70, 70});
+  some.bias().choose(-0.2);
+  Problem<TypeParam> more = some;
+  more.rows.clear();
+  for (int32_t token = 0; token < 70; ++token) more.rows.push_back(token);
+  for (int32_t token : some.rows)
+    if (token >= 70) more.rows.push_back(token);
+  const Results<TypeParam> a = compact(some), b = compact(more);
+  const auto tail = [](const auto& values, int64_t count) { return std::vector(values.end() - count, values.end()); };
+  const int64_t late = static_cast<int64_t>(more.rows.size()) - 70;
+  EXPECT_TRUE(same_bits(tail(a.out, late * 64), tail(b.out, late * 64)));
+  EXPECT_TRUE(same_bits(tail(a.dq, late * 64), tail(b.dq, late * 64)));
+  EXPECT_TRUE(same_bits(tail(a.dk, 70 * 32), tail(b.dk, 70 * 32)));
+  EXPECT_TRUE(same_bits(tail(a.dv, 70 * 32), tail(b.dv, 70 * 32)));
+  EXPECT_TRUE(same_bits(tail(a.sums, 70 * 6), tail(b.sums, 70 * 6)));
+  EXPECT_FALSE(same_bits(a.dk, b.dk));
+}
+
+TYPED_TEST(AttentionRowsTest, PriorsTooShortAreRefused) {
+  Problem<TypeParam> p(1, 6, 2, 1, 8);
+  p.bias();
+  Problem<TypeParam> longer(1, 7, 2, 1, 8);
+  longer.factors = p.factors;
+  EXPECT_THROW(compact(longer), Error);
 }
 
 TYPED_TEST(AttentionRowsTest, NoQueriesLeaveZeroGradients) {
@@ -188,9 +256,9 @@ TYPED_TEST(AttentionRowsTest, OtherDocumentsAreNeverRead) {
 TYPED_TEST(AttentionRowsTest, SameBitsOnAnyNumberOfThreads) {
   expect_same_on_any_threads([] {
     Problem<TypeParam> p(2, 400, 4, 2, 24);
-    const Results<TypeParam> r = compact(p.choose(-0.4));
-    std::vector<TypeParam> all = r.out;
-    for (const auto* part : {&r.dq, &r.dk, &r.dv}) all.insert(all.end(), part->begin(), part->end());
+    const Results<TypeParam> r = compact(p.choose(-0.4).bias());
+    std::vector<double> all = r.sums;
+    for (const auto* part : {&r.out, &r.dq, &r.dk, &r.dv}) all.insert(all.end(), part->begin(), part->end());
     return all;
   });
 }

@@ -8,17 +8,20 @@
 #include "tests/core/error_check.h"
 #include "tests/core/gradient_check.h"
 #include "tests/core/ops/attention_testing.h"
-#include "tests/kernels/attention_prior_oracle.h"
+#include "tests/core/ops/prior_testing.h"
 
 namespace longhaul {
 namespace {
 
-using kernels::PriorInputs;
 using kernels::PriorSettings;
 using testing::batch_of;
 using testing::bytes_of;
 using testing::GradientCheck;
+using testing::kClipped;
+using testing::kDistance;
+using testing::kSmooth;
 using testing::options_of;
+using testing::prior_inputs;
 using testing::random_tensor;
 
 struct Case {
@@ -28,11 +31,6 @@ struct Case {
   PriorSettings settings;
   int64_t regimes = 3;
 };
-
-constexpr PriorSettings kSmooth{.mix = 0.1, .pos_beta = 0.2, .temperature = 0.8, .clip = 40, .warm = 0.9};
-/// With one regime the alignment hardly varies: the penalty is what standardising divides by.
-constexpr PriorSettings kDistance{.mix = 0.5, .pos_beta = 4, .temperature = 0.8, .clip = 40, .warm = 0.9};
-constexpr PriorSettings kClipped{.mix = 0.4, .pos_beta = 0.7, .temperature = 1.1, .clip = 0.8, .warm = 0.6};
 
 std::vector<Case> cases() {
   const std::vector<int32_t> documents = {0, 0, 2, 2, 2, 5, 5, 0, 1, 2, 2, 2, 2, 6};
@@ -45,26 +43,17 @@ std::vector<Case> cases() {
           {"documents, not clipped", batch_of(2, 7, documents), options_of(2, 1, 2, false), kSmooth}};
 }
 
-PriorInputs prior_of(const Case& c) {
-  PriorInputs in(c.batch.length(), c.regimes);
-  in.settings = c.settings;
-  return in;
-}
-
 /// qkv, mean_memberships, alignment and pos_beta.
 std::vector<Tensor> inputs_of(const Case& c) {
-  const PriorInputs in = prior_of(c);
   const int64_t columns = (c.options.query_heads + 2 * c.options.key_heads) * c.options.head_size;
-  return {random_tensor({c.batch.tokens(), columns}, 2, 1.5),
-          Tensor::from<double>({in.shape.length, in.shape.regimes}, std::span<const double>(in.memberships)),
-          Tensor::from<double>({in.shape.regimes, in.shape.functions}, std::span<const double>(in.projection)),
-          Tensor::from<double>({1}, {in.settings.pos_beta})};
+  std::vector<Tensor> inputs{random_tensor({c.batch.tokens(), columns}, 2, 1.5)};
+  for (const Tensor& tensor : testing::prior_tensors(prior_inputs(c.batch.length(), c.regimes, c.settings)))
+    inputs.push_back(tensor);
+  return inputs;
 }
 
 Variable attend(Tape& tape, const std::vector<Variable>& in, const Case& c) {
-  ops::LengthPrior prior{in[1], in[2], in[3], ops::rpa_basis(in[1].value().size(0), c.regimes, in[0].dtype()),
-                         c.settings};
-  prior.settings.pos_beta = 1e9;  // not read
+  const ops::LengthPrior prior = testing::length_prior(in[1], in[2], in[3], c.settings);
   return ops::attention(tape, in[0], c.batch, c.options, &prior);
 }
 
@@ -84,7 +73,7 @@ TEST(AttentionWithPrior, EqualsTheDenseDefinition) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const std::vector<Tensor> in = inputs_of(c);
-    const kernels::PlainPrior plain = plain_prior(prior_of(c));
+    const kernels::PlainPrior plain = plain_prior(prior_inputs(c.batch.length(), c.regimes, c.settings));
     Tape tape;
     expect_near(attend(tape, variables_of(in), c).value(),
                 testing::dense_attention(in[0], c.batch, c.options, plain.bias), 1e-11);
