@@ -13,8 +13,37 @@ namespace {
 
 /// Random streams of dropout: 0 is the embedding, then two per block.
 uint32_t dropout_stream(int64_t layer, int branch) { return static_cast<uint32_t>(1 + 2 * layer + branch); }
+/// Of the noise of the experts' gates: far from those of dropout.
+uint32_t expert_stream(int64_t layer) { return static_cast<uint32_t>((1 << 20) + layer); }
+
+struct DecoderState : KeyValueCache {
+  using KeyValueCache::KeyValueCache;
+  std::vector<FrozenLayer> frozen;  ///< by block
+};
 
 }  // namespace
+
+DecoderModel::DecoderModel(ModelConfig resolved_config, DType dtype)
+    : LanguageModel(std::move(resolved_config), dtype) {
+  make_prior_memory(config_.n_layer);
+}
+
+void DecoderModel::add_length_aware_layer(const std::string& name) {
+  const int64_t index = static_cast<int64_t>(length_aware_.size());
+  length_aware_.push_back(prior_memory_ == nullptr
+                              ? LengthAwareLayer()
+                              : LengthAwareLayer(parameters_, name, config_, index, prior_memory_.get()));
+}
+
+ops::ExpertChoice DecoderModel::choose_experts(Tape& tape, const Variable& logits, const Batch& batch, bool noisy,
+                                               kernels::RandomKey key) const {
+  const kernels::ExpertGate gate{.experts = config_.moe_experts,
+                                 .chosen = config_.moe_chosen,
+                                 .temperature = config_.moe_temperature,
+                                 .noisy = noisy,
+                                 .key = key};
+  return ops::expert_gate(tape, logits, gate, batch);
+}
 
 ops::AttentionOptions DecoderModel::attention_options() const {
   return {.query_heads = config_.n_head,
@@ -27,9 +56,7 @@ Variable DecoderModel::hidden(ForwardContext& context) {
   check_row_length(context.batch.length());
   // Recomputation runs blocks again in the backward pass, so what they need is held by value, not through `context`.
   const auto batch = std::make_shared<const Batch>(context.batch);
-  const auto attend = [batch, options = attention_options()](Tape& tape, const Variable& qkv) {
-    return ops::attention(tape, qkv, *batch, options);
-  };
+  const ops::AttentionOptions options = attention_options();
   const double probability = context.training ? config_.dropout : 0;
   const auto drop = [batch, probability](Tape& tape, const Variable& x, kernels::RandomKey key) {
     return ops::dropout(tape, x, probability, key, *batch);
@@ -38,25 +65,45 @@ Variable DecoderModel::hidden(ForwardContext& context) {
   x = drop(context.tape, x, context.random_key(0));
   for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
     const std::array keys{context.random_key(dropout_stream(layer, 0)), context.random_key(dropout_stream(layer, 1))};
-    const BlockRun run{attend, [drop, keys](Tape& tape, const Variable& branch_output, int branch) {
-                         return drop(tape, branch_output, keys[static_cast<size_t>(branch)]);
-                       }};
+    const LengthAwareRun length_aware = length_aware_layer(layer).run(context, x);
+    BlockRun run;
+    run.length_aware = length_aware.kept();
+    run.attend = [batch, options, prior = run.length_aware.prior](Tape& tape, const Variable& qkv) {
+      return ops::attention(tape, qkv, *batch, options, prior ? &*prior : nullptr);
+    };
+    run.drop = [drop, keys](Tape& tape, const Variable& branch_output, int branch) {
+      return drop(tape, branch_output, keys[static_cast<size_t>(branch)]);
+    };
+    run.choose_experts = [this, batch, noisy = context.training, key = context.random_key(expert_stream(layer))](
+                             Tape& tape, const Variable& logits) {
+      return choose_experts(tape, logits, *batch, noisy, key);
+    };
     const auto forward = [this, layer, run](Tape& tape, const Variable& input) {
       return block(tape, layer, input, run);
     };
-    x = config_.recompute ? recompute(context.tape, x, block_parameters(layer), forward) : forward(context.tape, x);
+    if (!config_.recompute) {
+      x = forward(context.tape, x);
+      continue;
+    }
+    std::vector<Variable> inputs = block_parameters(layer);
+    for (const Variable& input : length_aware.inputs()) inputs.push_back(input);
+    x = recompute(context.tape, x, std::move(inputs), forward);
   }
   return final_norm(context.tape, x);
 }
 
 std::unique_ptr<DecodeState> DecoderModel::make_decode_state(int64_t sequences, int64_t max_length) const {
   check_state_length(max_length);
-  return std::make_unique<KeyValueCache>(config_.n_layer, sequences, max_length, config_.n_kv_head * head_size(),
-                                         activation_dtype(parameters_.dtype()));
+  const DType dtype = activation_dtype(parameters_.dtype());
+  auto state =
+      std::make_unique<DecoderState>(config_.n_layer, sequences, max_length, config_.n_kv_head * head_size(), dtype);
+  for (const LengthAwareLayer& layer : length_aware_)
+    state->frozen.push_back(freeze(layer, prior_memory_.get(), max_length, dtype));
+  return state;
 }
 
 Tensor DecoderModel::decode(DecodeState& state, const std::vector<std::vector<int32_t>>& ids) const {
-  auto& cache = dynamic_cast<KeyValueCache&>(state);
+  auto& cache = dynamic_cast<DecoderState&>(state);
   const PackedTokens packed = pack_tokens(cache, ids, cache.max_length());
   if (packed.rows.runs.empty())
     return Tensor::zeros({cache.sequences(), config_.vocab_size}, activation_dtype(parameters_.dtype()));
@@ -65,9 +112,16 @@ Tensor DecoderModel::decode(DecodeState& state, const std::vector<std::vector<in
   Variable x = ops::embedding(tape, packed.batch, tokens_, positions_);
   const ops::AttentionOptions options = attention_options();
   for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-    const BlockRun run{
-        [&](Tape&, const Variable& qkv) { return Variable(cache.attend(layer, qkv.value(), packed.rows, options)); },
-        [](Tape&, const Variable& branch_output, int) { return branch_output; }};
+    const FrozenLayer& frozen = cache.frozen[static_cast<size_t>(layer)];
+    BlockRun run;
+    if (frozen.memberships.defined()) run.length_aware = frozen_run(frozen.memberships, packed.rows.positions);
+    run.attend = [&](Tape&, const Variable& qkv) {
+      return Variable(cache.attend(layer, qkv.value(), packed.rows, options, frozen.factors));
+    };
+    run.drop = [](Tape&, const Variable& branch_output, int) { return branch_output; };
+    run.choose_experts = [&](Tape& inner, const Variable& logits) {
+      return choose_experts(inner, logits, packed.batch, false, {});
+    };
     x = block(tape, layer, x, run);
   }
   cache.advance(packed.rows);

@@ -26,6 +26,7 @@ Gpt2::Block Gpt2::make_block(int64_t layer) {
   const double deviation = config_.initializer_range;
   const double residual_deviation = deviation / std::sqrt(2.0 * static_cast<double>(config_.n_layer));
   Block block;
+  add_length_aware_layer(name + ".rpa");
   block.attention_norm = LayerNorm(parameters_, name + ".ln_1", width, config_.norm_epsilon);
   block.qkv = Linear(parameters_, name + ".attn.c_attn", width, qkv_columns(), Linear::Bias::yes, deviation);
   block.projection = Linear(parameters_, name + ".attn.c_proj", width, width, Linear::Bias::yes, residual_deviation);

@@ -1,9 +1,11 @@
 #include "core/models/language_model.h"
 
 #include "core/models/amor_model.h"
+#include "core/models/fuzzy_transformer.h"
 #include "core/models/gpt2.h"
 #include "core/models/hybrid_model.h"
 #include "core/models/transformer.h"
+#include "core/ops/add.h"
 #include "core/ops/linear.h"
 #include "core/ops/linear_cross_entropy.h"
 
@@ -18,6 +20,7 @@ std::unique_ptr<LanguageModel> register_model(const ModelConfig& config, DType d
   }
   if (complete.family == "gpt2") return std::make_unique<Gpt2>(complete, dtype);
   if (complete.family == "transformer") return std::make_unique<Transformer>(complete, dtype);
+  if (complete.family == "fuzzy_transformer") return std::make_unique<FuzzyTransformer>(complete, dtype);
   if (complete.family == "amor") return std::make_unique<AmorModel>(complete, dtype);
   return std::make_unique<HybridModel>(complete, dtype);
 }
@@ -56,6 +59,13 @@ std::vector<ParameterPart> count_parameter_parts(const ModelConfig& config) {
   return parts;
 }
 
+void LanguageModel::make_prior_memory(int64_t layers) {
+  if (!config_.has_memberships()) return;
+  const RpaConfig& rpa = config_.rpa;
+  prior_memory_ = std::make_unique<PriorMemory>(PriorMemory::Options{
+      .layers = layers, .regimes = rpa.regimes, .momentum = rpa.memory_momentum, .temperature = rpa.temperature});
+}
+
 void LanguageModel::check_row_length(int64_t tokens) const {
   if (tokens > config_.context_length) {
     throw user_error(
@@ -71,10 +81,13 @@ void LanguageModel::check_state_length(int64_t tokens) const {
 }
 
 LossSums LanguageModel::loss(ForwardContext& context) {
+  const Variable hidden_rows = hidden(context);
   const ops::LinearCrossEntropyResult result = ops::linear_cross_entropy(
-      context.tape, hidden(context), output_weight(), context.batch.targets,
+      context.tape, hidden_rows, output_weight(), context.batch.targets,
       {.label_smoothing = config_.label_smoothing, .z_loss = config_.z_loss}, config_.loss_chunk_bytes);
-  return {result.objective, result.cross_entropy_sum, result.valid_targets, result.correct};
+  const Variable objective =
+      context.penalty.defined() ? ops::add(context.tape, result.objective, context.penalty) : result.objective;
+  return {objective, result.cross_entropy_sum, result.valid_targets, result.correct};
 }
 
 Tensor LanguageModel::logits(const Tensor& hidden_rows, Tape::Mode mode) const {

@@ -81,6 +81,8 @@ class LanguageModel {
 
  protected:
   LanguageModel(ModelConfig config, DType dtype) : config_(std::move(config)), parameters_(dtype) {}
+  /// prior_memory_ of so many layers with memberships, where the configuration has any.
+  void make_prior_memory(int64_t layers);
   void check_row_length(int64_t tokens) const;    ///< of a batch: user_error beyond context_length
   void check_state_length(int64_t tokens) const;  ///< of a decode state: internal_error beyond context_length
 

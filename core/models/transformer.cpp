@@ -26,6 +26,7 @@ Transformer::Block Transformer::make_block(int64_t layer) {
     return Linear(parameters_, name + suffix, inputs, outputs, Linear::Bias::no, deviation);
   };
   Block block;
+  add_length_aware_layer(name + ".rpa");
   block.attention_norm = RmsNorm(parameters_, name + ".input_layernorm", width, config_.norm_epsilon);
   block.qkv = linear(".self_attn.qkv_proj", width, qkv_columns());
   block.projection = linear(".self_attn.o_proj", width, width);

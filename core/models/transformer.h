@@ -10,6 +10,7 @@ namespace longhaul {
 /// Parameters have the names of transformers' LlamaForCausalLM, except that q, k, v stand in one matrix
 /// (self_attn.qkv_proj) and gate, up in another (mlp.gate_up_proj): one product each. Every matrix starts as
 /// N(0, initializer_range), gains at 1.
+/// With rpa.prior the attention has the length-aware prior: model.layers.N.rpa.* (length_aware_layer.h).
 class Transformer : public DecoderModel {
  public:
   Transformer(ModelConfig resolved_config, DType dtype);

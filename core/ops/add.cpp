@@ -36,6 +36,18 @@ Variable add(Tape& tape, const Variable& a, const Variable& b) {
                      });
 }
 
+Variable add_scaled(Tape& tape, const Variable& sum, const Variable& x, double factor) {
+  const double before = sum.defined() ? sum.value().item<double>() : 0.0;
+  const Tensor result = Tensor::from<double>({1}, {before + factor * x.value().item<double>()});
+  std::vector<Variable> inputs{x};
+  if (sum.defined()) inputs.push_back(sum);
+  return tape.record("add_scaled", result, inputs,
+                     [sum_target = sum.target(), x_target = x.target(), factor](const Tensor& dy) {
+                       if (sum_target.wanted()) sum_target.give(dy);
+                       if (x_target.wanted()) x_target.give(Tensor::from<double>({1}, {factor * dy.item<double>()}));
+                     });
+}
+
 Variable mean(Tape& tape, const Variable& a, const Variable& b) {
   const Tensor mean = sum_of("mean", a, b);
   halve(mean);

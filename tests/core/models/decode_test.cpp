@@ -17,7 +17,7 @@ class Decode : public ::testing::TestWithParam<std::string> {
 
   /// The row of the full forward pass after all of `ids`.
   std::vector<float> expected_logits(const std::vector<int32_t>& ids) {
-    const Tensor logits = full_logits(*model_, packed_row({ids}));
+    const Tensor logits = full_logits(*model_, packed_row({ids}), model_->config().context_length);
     return logits.rows(logits.size(0) - 1, logits.size(0)).to_vector<float>();
   }
   static void expect_near(const Tensor& logits, int64_t row, const std::vector<float>& expected) {
@@ -25,7 +25,7 @@ class Decode : public ::testing::TestWithParam<std::string> {
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4) << "sequence " << row;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Families, Decode, ::testing::ValuesIn(testing::all_families()),
+INSTANTIATE_TEST_SUITE_P(Families, Decode, ::testing::ValuesIn(testing::all_and_length_aware_families()),
                          [](const auto& family) { return testing::identifier(family.param); });
 
 TEST_P(Decode, PrefillThenTokenByTokenEqualsTheFullForward) {

@@ -56,7 +56,7 @@ void check_gradients(const ModelConfig& config) {
 }
 
 class ModelGradient : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Families, ModelGradient, ::testing::ValuesIn(testing::all_families()),
+INSTANTIATE_TEST_SUITE_P(Families, ModelGradient, ::testing::ValuesIn(testing::all_and_length_aware_families()),
                          [](const auto& family) { return testing::identifier(family.param); });
 
 TEST_P(ModelGradient, AgreesWithCentralDifferencesTied) { check_gradients(tiny_config(GetParam())); }

@@ -16,28 +16,41 @@ inline std::vector<std::string> recurrent_families() {
   return {"mamba2", "gdn", "serial", "serial-gdn", "fused", "fused-gdn"};
 }
 
-/// All families.
+/// All families without memberships.
 inline std::vector<std::string> all_families() {
   std::vector<std::string> families = recurrent_families();
   families.insert(families.end(), {"gpt2", "transformer", "gqa"});
   return families;
 }
 
-/// Family "gpt2", "transformer", "gqa" (transformer with two query heads per key head), or a recurrent one with "-gdn"
-/// behind it where the recurrence is to be Gated DeltaNet instead of Mamba2. 2 layers, odd widths where the family
-/// allows them.
+/// Families whose tokens have memberships: "fuzzy" (fuzzy_transformer), "fuzzy_moe" (with three experts), "rpa"
+/// (transformer with the prior).
+inline std::vector<std::string> length_aware_families() { return {"fuzzy", "fuzzy_moe", "rpa"}; }
+
+/// The families that compute alike in training and evaluation, and those with memberships.
+inline std::vector<std::string> all_and_length_aware_families() {
+  std::vector<std::string> families = all_families();
+  for (const std::string& family : length_aware_families()) families.push_back(family);
+  return families;
+}
+
+/// Family "gpt2", "transformer", "gqa" (transformer with two query heads per key head), one of length_aware_families(),
+/// or a recurrent one with "-gdn" behind it where the recurrence is to be Gated DeltaNet instead of Mamba2. 2 layers,
+/// odd widths where the family allows them.
 inline ModelConfig tiny_config(const std::string& family) {
   ModelConfig config;
   const size_t dash = family.find('-');
-  config.family = family == "gqa" ? "transformer" : family.substr(0, dash);
+  const bool fuzzy = family.rfind("fuzzy", 0) == 0, gpt2_like = family == "gpt2" || fuzzy;
+  config.family = family == "gqa" || family == "rpa" ? "transformer" : family.substr(0, dash);
+  if (fuzzy) config.family = "fuzzy_transformer";
   config.mixer = dash == std::string::npos ? "mamba2" : family.substr(dash + 1);
   config.vocab_size = 19;
   config.context_length = 11;
   config.n_layer = 2;
-  config.d_model = family == "gpt2" ? 15 : 24;
-  config.n_head = family == "gpt2" ? 3 : 4;
+  config.d_model = gpt2_like ? 15 : 24;
+  config.n_head = gpt2_like ? 3 : 4;
   config.n_kv_head = family == "gqa" ? 2 : 0;
-  config.d_ff = family == "gpt2" ? 0 : 17;
+  config.d_ff = gpt2_like ? 0 : 17;
   config.initializer_range = 0.3;  // large enough that every path matters
   config.attention_every = 2;
   config.mixer_head_size = 6;
@@ -46,6 +59,10 @@ inline ModelConfig tiny_config(const std::string& family) {
   config.delta_heads = 3;
   config.delta_key_size = 5;
   config.delta_value_size = 8;
+  config.rpa.regimes = 3;
+  config.rpa.detach = false;  // differences see what goes through the alignment
+  if (family == "rpa") config.rpa.prior = "on";
+  if (family == "fuzzy_moe") config.moe_experts = 3;
   return config;
 }
 
@@ -97,14 +114,16 @@ inline LossAndGradients loss_and_gradients(LanguageModel& model, const Batch& ba
   return result;
 }
 
-inline Tensor full_logits(LanguageModel& model, const Batch& batch) {
+/// prior_length: of ForwardContext.
+inline Tensor full_logits(LanguageModel& model, const Batch& batch, int64_t prior_length = 0) {
   Tape tape(Tape::Mode::off);
-  ForwardContext context{tape, batch};
+  ForwardContext context{.tape = tape, .batch = batch, .prior_length = prior_length};
   return model.logits(model.hidden(context).value());
 }
 
-/// Moves every parameter off its initial value, so that gains of 1 and biases of 0 hide nothing.
+/// Moves every parameter off its initial value, so that gains of 1 and biases of 0 hide nothing; the prior is warm.
 inline void perturb(LanguageModel& model) {
+  if (model.prior_memory() != nullptr) model.prior_memory()->set_control({0.8, 0.7, 0.5});
   for (const Parameter& parameter : model.parameters().parameters()) {
     for (int64_t i = 0; i < parameter.count(); ++i) {
       const double shift = 0.1 * static_cast<double>((i * 37 + parameter.offset * 11) % 19 - 9) / 9;

@@ -1,0 +1,133 @@
+#include "core/models/length_aware_layer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/ops/add.h"
+#include "core/ops/alignment.h"
+#include "core/ops/memberships.h"
+
+namespace longhaul {
+namespace {
+
+Variable kept(const Variable& variable) {
+  return variable.defined() ? Variable(variable.value(), variable.target()) : Variable();
+}
+
+/// Row positions 0, 1, ..., T - 1 of every row.
+Tensor row_positions(const Batch& batch) {
+  const Tensor positions = Tensor::empty({batch.tokens()}, DType::i32);
+  for (int64_t token = 0; token < batch.tokens(); ++token) {
+    positions.data<int32_t>()[token] = static_cast<int32_t>(token % batch.length());
+  }
+  return positions;
+}
+
+}  // namespace
+
+std::vector<Variable> LengthAwareRun::inputs() const {
+  std::vector<Variable> inputs;
+  if (memberships.defined()) inputs.push_back(memberships);
+  if (prior) inputs.insert(inputs.end(), {prior->mean_memberships, prior->alignment, prior->pos_beta});
+  return inputs;
+}
+
+LengthAwareRun LengthAwareRun::kept() const {
+  LengthAwareRun run{longhaul::kept(memberships), longhaul::kept(pool), documents, prior};
+  if (run.prior) {
+    run.prior->mean_memberships = longhaul::kept(prior->mean_memberships);
+    run.prior->alignment = longhaul::kept(prior->alignment);
+  }
+  return run;
+}
+
+LengthAwareLayer::LengthAwareLayer(ParameterStore& store, const std::string& name, const ModelConfig& config,
+                                   int64_t index, const PriorMemory* memory)
+    : rpa_(config.rpa), recompute_(config.recompute), has_prior_(config.has_prior()), index_(index), memory_(memory) {
+  const int64_t width = config.d_model, regimes = rpa_.regimes;
+  projection_ = Linear(store, name + ".projection", width, width, Linear::Bias::yes, config.initializer_range);
+  centres_ = store.add(name + ".centres", {regimes, width}, WeightDecay::no,
+                       Initialization::normal(1 / std::sqrt(static_cast<double>(width))));
+  log_sigma_ = store.add(name + ".log_sigma", {regimes}, WeightDecay::no, Initialization::constant(0));
+  pos_beta_ = store.add(name + ".pos_beta", {1}, WeightDecay::no, Initialization::constant(rpa_.pos_beta));
+}
+
+kernels::PriorSettings LengthAwareLayer::settings() const {
+  return {.mix = rpa_.mix,
+          .temperature = memory_->control().temperature,
+          .clip = rpa_.clip,
+          .warm = memory_->control().warm};
+}
+
+Variable LengthAwareLayer::memberships(ForwardContext& context, const Variable& x) const {
+  const auto forward = [this](Tape& tape, const Variable& input) {
+    return ops::memberships(tape, projection_(tape, input), centres_, log_sigma_);
+  };
+  if (!recompute_) return forward(context.tape, x);
+  return recompute(context.tape, x, {projection_.weight(), projection_.bias(), centres_, log_sigma_}, forward);
+}
+
+void LengthAwareLayer::penalise(ForwardContext& context, const Variable& memberships) const {
+  if (rpa_.entropy_weight == 0) return;
+  const double weight = rpa_.entropy_weight * (1 + memory_->control().lambda_saturation) / 2 /
+                        static_cast<double>(memory_->options().layers);
+  const Variable floor =
+      ops::membership_entropy_floor(context.tape, memberships, context.batch.targets, rpa_.entropy_share);
+  context.penalty = ops::add_scaled(context.tape, context.penalty, floor, weight);
+}
+
+LengthAwareRun LengthAwareLayer::training_run(ForwardContext& context, const Variable& x) const {
+  LengthAwareRun run;
+  run.memberships = run.pool = memberships(context, x);
+  run.documents = ops::gated_documents(context.batch);
+  penalise(context, run.memberships);
+  const Variable mean = ops::batch_mean(context.tape, run.memberships, context.batch);
+  if (has_prior_) {
+    const Tensor basis = ops::rpa_basis(context.batch.length(), rpa_.regimes, x.dtype());
+    const ops::AlignmentOptions options{rpa_.align_temperature, rpa_.align_iterations, rpa_.detach};
+    run.prior = {mean, ops::alignment(context.tape, mean, basis, options), pos_beta_, basis, settings()};
+  }
+  if (context.priors != nullptr) {
+    context.priors->layers.push_back(
+        {run.memberships.value(), mean.value(), run.prior ? run.prior->alignment.value() : Tensor()});
+  }
+  return run;
+}
+
+LengthAwareRun LengthAwareLayer::run(ForwardContext& context, const Variable& x) const {
+  if (!has_memberships()) return {};
+  if (context.training) return training_run(context, x);
+  const int64_t length = std::max(context.prior_length, context.batch.length());
+  LengthAwareRun run = frozen_run(frozen_memberships(length, x.dtype()), row_positions(context.batch));
+  if (has_prior_) run.prior = frozen_prior(length, x.dtype());
+  return run;
+}
+
+ops::LengthPrior LengthAwareLayer::frozen_prior(int64_t length, DType dtype) const {
+  return {Variable(frozen_memberships(length, dtype)), Variable(memory_->alignment(index_, length, dtype)), pos_beta_,
+          ops::rpa_basis(length, rpa_.regimes, dtype), settings()};
+}
+
+LengthAwareRun frozen_run(const Tensor& memberships, const Tensor& positions) {
+  const int64_t tokens = positions.count();
+  const Tensor rows = Tensor::empty({tokens, memberships.size(1)}, memberships.dtype());
+  for (int64_t token = 0; token < tokens; ++token) {
+    const int64_t position = positions.data<int32_t>()[token];
+    rows.rows(token, token + 1).copy_from(memberships.rows(position, position + 1));
+  }
+  LengthAwareRun run;
+  run.memberships = Variable(rows);
+  run.pool = Variable(memberships);
+  run.documents = ops::gated_by_one_pool(tokens, memberships.size(0));
+  return run;
+}
+
+FrozenLayer freeze(const LengthAwareLayer& layer, const PriorMemory* memory, int64_t max_length, DType dtype) {
+  if (!layer.has_memberships()) return {};
+  const int64_t length = memory->decoding_length(max_length);
+  FrozenLayer frozen{layer.frozen_memberships(length, dtype), {}};
+  if (layer.has_prior()) frozen.factors = ops::PriorFactors(layer.frozen_prior(length, dtype), max_length, dtype);
+  return frozen;
+}
+
+}  // namespace longhaul
