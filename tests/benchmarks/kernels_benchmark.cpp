@@ -17,7 +17,6 @@
 #include "kernels/activation.h"
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
-#include "kernels/attention_prior.h"
 #include "kernels/cpu_isa.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
@@ -29,7 +28,6 @@
 #include "kernels/pointwise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
-#include "kernels/rpa_basis.h"
 
 namespace longhaul::kernels {
 namespace {
@@ -222,79 +220,6 @@ void attention_rows(benchmark::State& state) {
   });
 }
 
-/// A prior of rank 4 over `length` positions.
-struct PriorFactors {
-  static constexpr int64_t kRank = 4;
-  Floats query, key;
-
-  explicit PriorFactors(int64_t length) {
-    Floats memberships = values(length * kRank), projection(kRank * kRank, 0.1f), basis(memberships.size());
-    for (size_t i = 0; i < memberships.size(); ++i) memberships[i] = 0.25f + 0.2f * memberships[i];
-    for (size_t r = 0; r < kRank; ++r) projection[r * kRank + r] = 0.7f;
-    rpa_basis<float>(Cpu{}, basis.data(), length, kRank);
-    query.resize(static_cast<size_t>(length * (kRank + 1)));
-    key.resize(query.size());
-    attention_prior_forward<float>(Cpu{}, query.data(), key.data(), memberships.data(), projection.data(), basis.data(),
-                                   {.length = length, .regimes = kRank, .functions = kRank}, {});
-  }
-  AttentionPrior<float> view(int64_t length) const {
-    return {.length = length, .rank = kRank, .query = query.data(), .key = key.data(), .limit = 4};
-  }
-};
-
-/// Processor time of `with` over that of `without`: the median over groups of four calls, so that other load, which
-/// comes and goes, falls on both.
-double time_ratio(int64_t groups, const std::function<void()>& with, const std::function<void()>& without) {
-  const auto seconds = [](const std::function<void()>& call) {
-    const double begin = processor_seconds();
-    call();
-    return processor_seconds() - begin;
-  };
-  std::vector<double> ratios;
-  for (int64_t i = 0; i < groups; ++i) {
-    const double before = seconds(without), between = seconds(with) + seconds(with);
-    ratios.push_back(between / (before + seconds(without)));
-  }
-  std::nth_element(ratios.begin(), ratios.begin() + groups / 2, ratios.end());
-  return ratios[static_cast<size_t>(groups / 2)];
-}
-
-/// What the prior costs: one head of 2048 tokens with it, over the same without. Arguments: backward, head size.
-void attention_prior(benchmark::State& state) {
-  constexpr int64_t kLength = 2048;
-  const bool backward = state.range(0) != 0;
-  const int64_t size = state.range(1);
-  const AttentionShape shape{.batch = 1,
-                             .query_length = kLength,
-                             .key_length = kLength,
-                             .query_heads = 1,
-                             .key_heads = 1,
-                             .head_size = size,
-                             .q_stride = 3 * size,
-                             .kv_stride = 3 * size,
-                             .out_stride = size,
-                             .scale = 1 / std::sqrt(static_cast<double>(size))};
-  const Floats qkv = values(kLength * 3 * size), dout = values(kLength * size);
-  Floats out(dout.size()), lse(kLength), delta(kLength), dqkv(qkv.size());
-  const PriorFactors factors(kLength);
-  std::vector<double> sums(kLength * (PriorFactors::kRank + 2));
-  Floats rows(sums.size());
-  const auto call = [&](const AttentionPrior<float>& prior, const AttentionPriorGradient<float>& dprior) {
-    const float *const q = qkv.data(), *const k = q + size, *const v = k + size;
-    float* const dq = dqkv.data();
-    if (backward)
-      attention_backward<float>(Cpu{}, dq, dq + size, dq + 2 * size, delta.data(), dout.data(), out.data(), lse.data(),
-                                q, k, v, nullptr, shape, prior, dprior);
-    else
-      attention_forward<float>(Cpu{}, out.data(), lse.data(), q, k, v, nullptr, shape, prior);
-  };
-  double ratio = 0;
-  for (auto _ : state)
-    ratio = time_ratio(
-        25, [&] { call(factors.view(kLength), {.sums = sums.data(), .rows = rows.data()}); }, [&] { call({}, {}); });
-  state.counters["with/without"] = ratio;
-}
-
 void cross_entropy(benchmark::State& state) {
   constexpr int64_t kTokens = 256;
   const Floats start = values(kTokens * kVocabulary);
@@ -419,7 +344,6 @@ BENCHMARK(attention)
     ->ArgsProduct({{0, 1}, {1}, {512}, {64, 128}})
     ->ArgsProduct({{0, 1}, {4}, {64}, {64}})
     ->Iterations(5);
-BENCHMARK(attention_prior)->ArgNames({"backward", "D"})->ArgsProduct({{0, 1}, {64, 128}})->Iterations(1);
 BENCHMARK(attention_rows)->ArgNames({"backward", "percent"})->ArgsProduct({{0, 1}, {100, 22}})->Iterations(3);
 BENCHMARK(cross_entropy)->Iterations(5);
 BENCHMARK(int16_product)->ArgName("quantize")->Arg(0)->Arg(1)->Iterations(5);

@@ -218,6 +218,21 @@ TEST_P(LengthPriorGolden, GateOfTheBranchesAgreesWithPyTorch) {
   compare("eta.x", x.grad());
 }
 
+TEST_P(LengthPriorGolden, GateOfADocumentAgreesWithPyTorch) {
+  open("gates");
+  const int64_t tokens = kRows * kGateLength;
+  const Variable mu(file_->read("input.memberships").view({tokens, kRegimes}).to(GetParam()), true);
+  const Variable weight(counted({kHeads, kRegimes}, 12, 2), true), x(counted({tokens, kGateColumns}, 14), true);
+  Tape tape;
+  const Variable y =
+      ops::scale_documents_by_gate(tape, x, mu, weight, ops::gated_documents(batch_of_length(kGateLength)));
+  tape.backward_from(y, counted(y.shape(), 17));
+  compare("gamma", y.value());
+  compare("gamma.memberships", mu.grad());
+  compare("gamma.gamma_weight", weight.grad());
+  compare("gamma.x", x.grad());
+}
+
 TEST_P(LengthPriorGolden, FloorOfTheEntropyAgreesWithPyTorch) {
   open("gates");
   const int64_t tokens = kRows * kGateLength;
