@@ -42,18 +42,19 @@ AmorBlock::AmorBlock(ParameterStore& store, const std::string& name, const Model
   raw_alpha_ = store.add(name + ".raw_alpha", {config.d_model}, WeightDecay::no, Initialization::constant(0));
 }
 
-Variable AmorBlock::forward(Tape& tape, const Variable& h, const Variable& u, const Tensor& fired,
-                            const Batch& batch) const {
+Variable AmorBlock::forward(Tape& tape, const Variable& h, const Variable& u, const Tensor& fired, const Batch& batch,
+                            const ops::LengthPrior* prior) const {
   const Variable kv = kv_(tape, u);
   const Tensor queried = dense_ ? all_rows(u.value().size(0)) : fired;
   const Variable q = q_(tape, dense_ ? u : ops::gather_rows(tape, u, fired));
-  Variable update = out_(tape, ops::row_attention(tape, q, kv, queried, batch, options_));
+  Variable update = out_(tape, ops::row_attention(tape, q, kv, queried, batch, options_, prior));
   if (dense_) update = ops::gather_rows(tape, update, fired);
   return ops::add_gated_rows(tape, h, update, raw_alpha_, fired);
 }
 
-std::unique_ptr<GatedAttentionState> AmorBlock::make_state(int64_t sequences, int64_t max_length) const {
-  return std::make_unique<GatedAttentionState>(sequences, max_length, options_, options_.rope_table.dtype());
+std::unique_ptr<GatedAttentionState> AmorBlock::make_state(int64_t sequences, int64_t max_length,
+                                                           const ops::PriorFactors& prior) const {
+  return std::make_unique<GatedAttentionState>(sequences, max_length, options_, options_.rope_table.dtype(), prior);
 }
 
 Tensor AmorBlock::decode(GatedAttentionState& state, const Tensor& h, const Tensor& u, const Tensor& fired,

@@ -21,10 +21,13 @@ class AmorBlock {
 
   /// h + g alpha W_o attention(u); u and h [B * T, d_model], fired i32 [count], ascending. Keys and values of all rows;
   /// queries, attention and W_o of the fired rows only, or with gate.attention = dense of all rows, equal to rounding.
-  Variable forward(Tape& tape, const Variable& h, const Variable& u, const Tensor& fired, const Batch& batch) const;
+  /// A null prior is none.
+  Variable forward(Tape& tape, const Variable& h, const Variable& u, const Tensor& fired, const Batch& batch,
+                   const ops::LengthPrior* prior) const;
   std::vector<Variable> parameters() const { return {q_.weight(), kv_.weight(), out_.weight(), raw_alpha_}; }
 
-  std::unique_ptr<GatedAttentionState> make_state(int64_t sequences, int64_t max_length) const;
+  std::unique_ptr<GatedAttentionState> make_state(int64_t sequences, int64_t max_length,
+                                                  const ops::PriorFactors& prior) const;
   /// The same for the new tokens `rows`; always compacted. Adds to `work` all but the count of scored tokens.
   Tensor decode(GatedAttentionState& state, const Tensor& h, const Tensor& u, const Tensor& fired,
                 const DecodeRows& rows, GateWork& work) const;

@@ -31,13 +31,16 @@ AmorModel::AmorModel(ModelConfig resolved_config, DType dtype) : LanguageModel(s
   };
   const DType computes = activation_dtype(dtype);
   tokens_ = parameters_.add("embed.weight", {config_.vocab_size, config_.d_model}, WeightDecay::yes, normal);
-  stack_ = std::make_unique<MixerStack>(parameters_, config_, computes);
+  make_prior_memory(config_.gate.blocks);
+  stack_ = std::make_unique<MixerStack>(parameters_, config_, computes, nullptr);
   backbone_norm_ = norm("norm_f");
   const Tensor rope_table = make_rope_table(config_, computes);
   const GateConfig& gate = config_.gate;
   for (int64_t block = 0; block < gate.blocks; ++block) {
+    const std::string name = "amor_blocks." + std::to_string(block);
     pre_norms_.push_back(block == 0 ? backbone_norm_ : norm("amor_pre_norms." + std::to_string(block)));
-    blocks_.emplace_back(parameters_, "amor_blocks." + std::to_string(block), config_, rope_table);
+    length_aware_.emplace_back(parameters_, name + ".rpa", config_, block, prior_memory_.get());
+    blocks_.emplace_back(parameters_, name, config_, rope_table);
     gates_.emplace_back(EntropyGate::Options{.adaptive = gate.threshold == "adaptive",
                                              .kappa = gate.kappa,
                                              .margin = gate.margin,
@@ -98,6 +101,23 @@ Tensor AmorModel::decide(ForwardContext& context, int64_t block, const Tensor& u
   return fired_rows(values, gate.threshold());
 }
 
+Variable AmorModel::run_block(ForwardContext& context, int64_t block, const Variable& h,
+                              const std::shared_ptr<const Batch>& batch) const {
+  const LengthAwareLayer& layer = length_aware_[static_cast<size_t>(block)];
+  // Memberships take their part in the gradient of the block's input; the decision of the gate does not.
+  Tape unrecorded(Tape::Mode::off);
+  const Variable u = layer.has_memberships() ? block_input(context.tape, block, h)
+                                             : block_input(unrecorded, block, Variable(h.value()));
+  const Tensor fired = decide(context, block, u.value());
+  const LengthAwareRun length_aware = layer.run(context, u);
+  const auto forward = [this, block, fired, batch, aware = length_aware.kept()](Tape& tape, const Variable& input) {
+    return blocks_[static_cast<size_t>(block)].forward(tape, input, block_input(tape, block, input), fired, *batch,
+                                                       aware.prior_or_null());
+  };
+  return config_.recompute ? recompute(context.tape, h, length_aware.inputs(block_parameters(block)), forward)
+                           : forward(context.tape, h);
+}
+
 Variable AmorModel::hidden(ForwardContext& context) {
   check_row_length(context.batch.length());
   if (context.gates != nullptr) context.gates->blocks.assign(blocks_.size(), {});
@@ -109,12 +129,7 @@ Variable AmorModel::hidden(ForwardContext& context) {
   h = stack_->forward(context, h);
   if (is_prenormed(0)) h = backbone_norm_(context.tape, h);
   for (int64_t block = 0; block < config_.gate.blocks; ++block) {
-    Tape unrecorded(Tape::Mode::off);
-    const Tensor fired = decide(context, block, block_input(unrecorded, block, Variable(h.value())).value());
-    const auto forward = [this, block, fired, batch](Tape& tape, const Variable& input) {
-      return blocks_[static_cast<size_t>(block)].forward(tape, input, block_input(tape, block, input), fired, *batch);
-    };
-    h = config_.recompute ? recompute(context.tape, h, block_parameters(block), forward) : forward(context.tape, h);
+    h = run_block(context, block, h, batch);
   }
   return final_norm_(context.tape, h);
 }
@@ -123,7 +138,11 @@ std::unique_ptr<DecodeState> AmorModel::make_decode_state(int64_t sequences, int
   check_state_length(max_length);
   auto states = std::make_unique<AmorState>(sequences, max_length, config_.gate.blocks);
   stack_->append_states(*states, sequences, max_length);
-  for (const AmorBlock& block : blocks_) states->append(block.make_state(sequences, max_length));
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    const FrozenLayer frozen =
+        freeze(length_aware_[block], prior_memory_.get(), max_length, activation_dtype(parameters_.dtype()));
+    states->append(blocks_[block].make_state(sequences, max_length, frozen.factors));
+  }
   return states;
 }
 

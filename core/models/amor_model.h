@@ -4,13 +4,16 @@
 #include "core/models/amor_block.h"
 #include "core/models/gate_router.h"
 #include "core/models/language_model.h"
+#include "core/models/length_aware_layer.h"
 #include "core/models/mixers/mixer_stack.h"
 #include "core/nn/norm.h"
 
 namespace longhaul {
 
 /// Parameters: embed.weight, layers.N.* (mixer_stack.h), norm_f.weight, amor_blocks.N.* (amor_block.h),
-/// amor_pre_norms.N.weight (N >= 1), final_norm.weight, untied lm_head.weight. Dropout acts in the backbone only.
+/// amor_pre_norms.N.weight (N >= 1), final_norm.weight, untied lm_head.weight. Dropout acts in the backbone only. With
+/// rpa.prior a block's attention has the prior that the block's input gives, all tokens of it, fired or not:
+/// amor_blocks.N.rpa.* (length_aware_layer.h).
 class AmorModel : public LanguageModel {
  public:
   AmorModel(ModelConfig resolved_config, DType dtype);
@@ -38,12 +41,15 @@ class AmorModel : public LanguageModel {
   Tensor inference_entropies(int64_t block, const Tensor& u, Tape::Mode mode) const;
   /// The rows that fire in a forward pass over a batch.
   Tensor decide(ForwardContext& context, int64_t block, const Tensor& u) const;
+  Variable run_block(ForwardContext& context, int64_t block, const Variable& h,
+                     const std::shared_ptr<const Batch>& batch) const;
 
   Variable tokens_;  ///< [vocabulary, d_model]
   std::unique_ptr<MixerStack> stack_;
   RmsNorm backbone_norm_;           ///< norm_f
   std::vector<RmsNorm> pre_norms_;  ///< by block; that of block 0 is norm_f
   std::vector<AmorBlock> blocks_;
+  std::vector<LengthAwareLayer> length_aware_;  ///< by block; without memberships when there is no prior
   RmsNorm final_norm_;
   Variable head_;  ///< [vocabulary, d_model]; undefined when tied
   std::vector<GateRouter> routers_;

@@ -36,8 +36,8 @@ std::vector<QueryRun> query_runs(std::span<const int32_t> fired, const DecodeRow
 }  // namespace
 
 GatedAttentionState::GatedAttentionState(int64_t sequences, int64_t max_length, const ops::AttentionOptions& options,
-                                         DType dtype)
-    : options_(options) {
+                                         DType dtype, const ops::PriorFactors& prior)
+    : options_(options), prior_(prior) {
   keys_ = Tensor::empty({sequences, max_length, columns()}, dtype);
   values_ = Tensor::empty({sequences, max_length, columns()}, dtype);
 }
@@ -60,8 +60,7 @@ void GatedAttentionState::append(const Tensor& kv, const DecodeRows& rows) {
   });
 }
 
-Tensor GatedAttentionState::attend(const Tensor& q, const Tensor& fired, const DecodeRows& rows,
-                                   const ops::PriorFactors& prior) const {
+Tensor GatedAttentionState::attend(const Tensor& q, const Tensor& fired, const DecodeRows& rows) const {
   const int64_t count = q.size(0), width = q.size(1);
   const Tensor output = Tensor::empty({count, width}, q.dtype());
   const Tensor lse = Tensor::empty({options_.query_heads, count}, q.dtype());
@@ -87,7 +86,7 @@ Tensor GatedAttentionState::attend(const Tensor& q, const Tensor& fired, const D
                                           .scale = 1 / std::sqrt(static_cast<double>(options_.head_size))};
       kernels::attention_forward<T>(kernels::Cpu{}, output.data<T>() + run.begin * width, lse.data<T>(),
                                     q.data<T>() + run.begin * width, keys_.data<T>() + at, values_.data<T>() + at,
-                                    nullptr, shape, prior.view<T>());
+                                    nullptr, shape, prior_.view<T>());
     }
   });
   return output;

@@ -30,9 +30,7 @@ DecoderModel::DecoderModel(ModelConfig resolved_config, DType dtype)
 
 void DecoderModel::add_length_aware_layer(const std::string& name) {
   const int64_t index = static_cast<int64_t>(length_aware_.size());
-  length_aware_.push_back(prior_memory_ == nullptr
-                              ? LengthAwareLayer()
-                              : LengthAwareLayer(parameters_, name, config_, index, prior_memory_.get()));
+  length_aware_.emplace_back(parameters_, name, config_, index, prior_memory_.get());
 }
 
 ops::ExpertChoice DecoderModel::choose_experts(Tape& tape, const Variable& logits, const Batch& batch, bool noisy,
@@ -81,13 +79,8 @@ Variable DecoderModel::hidden(ForwardContext& context) {
     const auto forward = [this, layer, run](Tape& tape, const Variable& input) {
       return block(tape, layer, input, run);
     };
-    if (!config_.recompute) {
-      x = forward(context.tape, x);
-      continue;
-    }
-    std::vector<Variable> inputs = block_parameters(layer);
-    for (const Variable& input : length_aware.inputs()) inputs.push_back(input);
-    x = recompute(context.tape, x, std::move(inputs), forward);
+    x = config_.recompute ? recompute(context.tape, x, length_aware.inputs(block_parameters(layer)), forward)
+                          : forward(context.tape, x);
   }
   return final_norm(context.tape, x);
 }

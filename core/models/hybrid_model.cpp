@@ -10,7 +10,8 @@ HybridModel::HybridModel(ModelConfig resolved_config, DType dtype) : LanguageMod
   const Initialization normal = Initialization::normal(config_.initializer_range);
   const Shape table{config_.vocab_size, config_.d_model};
   tokens_ = parameters_.add("embed.weight", table, WeightDecay::yes, normal);
-  stack_ = std::make_unique<MixerStack>(parameters_, config_, activation_dtype(dtype));
+  make_prior_memory(attention_layers(config_));
+  stack_ = std::make_unique<MixerStack>(parameters_, config_, activation_dtype(dtype), prior_memory_.get());
   final_norm_ = RmsNorm(parameters_, "norm_f", config_.d_model, config_.norm_epsilon);
   if (!config_.tie_embeddings) head_ = parameters_.add("lm_head.weight", table, WeightDecay::yes, normal);
 }

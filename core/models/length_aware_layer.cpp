@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/ops/add.h"
 #include "core/ops/alignment.h"
@@ -25,8 +26,8 @@ Tensor row_positions(const Batch& batch) {
 
 }  // namespace
 
-std::vector<Variable> LengthAwareRun::inputs() const {
-  std::vector<Variable> inputs;
+std::vector<Variable> LengthAwareRun::inputs(std::vector<Variable> parameters) const {
+  std::vector<Variable> inputs = std::move(parameters);
   if (memberships.defined()) inputs.push_back(memberships);
   if (prior) inputs.insert(inputs.end(), {prior->mean_memberships, prior->alignment, prior->pos_beta});
   return inputs;
@@ -44,6 +45,7 @@ LengthAwareRun LengthAwareRun::kept() const {
 LengthAwareLayer::LengthAwareLayer(ParameterStore& store, const std::string& name, const ModelConfig& config,
                                    int64_t index, const PriorMemory* memory)
     : rpa_(config.rpa), recompute_(config.recompute), has_prior_(config.has_prior()), index_(index), memory_(memory) {
+  if (memory == nullptr) return;
   const int64_t width = config.d_model, regimes = rpa_.regimes;
   projection_ = Linear(store, name + ".projection", width, width, Linear::Bias::yes, config.initializer_range);
   centres_ = store.add(name + ".centres", {regimes, width}, WeightDecay::no,

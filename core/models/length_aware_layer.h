@@ -23,8 +23,8 @@ struct LengthAwareRun {
   std::optional<ops::LengthPrior> prior;
 
   const ops::LengthPrior* prior_or_null() const { return prior ? &*prior : nullptr; }
-  /// What a recomputed function that uses the run must name beside its parameters.
-  std::vector<Variable> inputs() const;
+  /// What a recomputed function that uses the run must name: its parameters, and what it reads of the run.
+  std::vector<Variable> inputs(std::vector<Variable> parameters) const;
   /// The same values and targets of gradients, for a function that is kept and run again in the backward pass.
   LengthAwareRun kept() const;
 
@@ -38,7 +38,7 @@ class LengthAwareLayer {
   /// No memberships: run() gives an empty run.
   LengthAwareLayer() = default;
   /// Registers name.{projection.weight [d, d], projection.bias, centres [R, d], log_sigma [R], pos_beta [1]}. `index`
-  /// counts the layers with memberships, in forward order. `memory` lives as long as the layer.
+  /// counts the layers with memberships, in forward order. `memory` lives as long as the layer; null: no memberships.
   LengthAwareLayer(ParameterStore& store, const std::string& name, const ModelConfig& config, int64_t index,
                    const PriorMemory* memory);
 

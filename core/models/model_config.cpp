@@ -146,6 +146,10 @@ void complete_rpa(ModelConfig& config) {
     throw user_error("rpa.prior is on, but family {} has no attention that takes a prior; use another family or off",
                      config.family);
   }
+  if (config.family == "serial" && config.n_layer < config.attention_every) {
+    throw user_error("rpa.prior is on, but no layer has attention: model.attention_every {} is beyond model.n_layer {}",
+                     config.attention_every, config.n_layer);
+  }
   if (rpa.regimes < 1 || rpa.regimes > kernels::kMaxRegimes) {
     throw user_error("rpa.regimes is {}; expected 1 to {}", rpa.regimes, kernels::kMaxRegimes);
   }

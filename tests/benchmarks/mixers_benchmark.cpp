@@ -69,7 +69,8 @@ void mixer(benchmark::State& state, bool delta, const char* output) {
   const Tensor x = some_values({length, 768}), middle = some_values({length, out.value().size(1)});
   for (auto run : state) {
     static_cast<void>(run);
-    const double whole = fastest(x, [&](Tape& tape, const Variable& v) { return mixer.forward(tape, v, batch); });
+    const double whole =
+        fastest(x, [&](Tape& tape, const Variable& v) { return mixer.forward(tape, v, batch, nullptr); });
     const double projections =
         fastest(x, [&](Tape& tape, const Variable& v) { return ops::linear(tape, v, in); }) +
         fastest(middle, [&](Tape& tape, const Variable& v) { return ops::linear(tape, v, out); });

@@ -6,10 +6,11 @@ namespace longhaul {
 namespace {
 
 struct AttentionState : MixerState {
-  AttentionState(int64_t sequences, int64_t max_length, int64_t columns, DType dtype)
-      : cache(1, sequences, max_length, columns, dtype) {}
+  AttentionState(int64_t sequences, int64_t max_length, int64_t columns, DType dtype, const ops::PriorFactors& factors)
+      : cache(1, sequences, max_length, columns, dtype), prior(factors) {}
   void clear(int64_t sequence) override { cache.clear(sequence); }
   KeyValueCache cache;
+  ops::PriorFactors prior;
 };
 
 }  // namespace
@@ -21,19 +22,21 @@ AttentionHeads::AttentionHeads(ParameterStore& store, const std::string& prefix,
            config.initializer_range),
       options_{config.n_head, config.n_kv_head, config.d_model / config.n_head, rope_table} {}
 
-Variable AttentionHeads::forward(Tape& tape, const Variable& x, const Batch& batch) const {
-  return ops::attention(tape, qkv_(tape, x), batch, options_);
+Variable AttentionHeads::forward(Tape& tape, const Variable& x, const Batch& batch,
+                                 const ops::LengthPrior* prior) const {
+  return ops::attention(tape, qkv_(tape, x), batch, options_, prior);
 }
 
-std::unique_ptr<MixerState> AttentionHeads::make_state(int64_t sequences, int64_t max_length) const {
+std::unique_ptr<MixerState> AttentionHeads::make_state(int64_t sequences, int64_t max_length,
+                                                       const ops::PriorFactors& prior) const {
   return std::make_unique<AttentionState>(sequences, max_length, options_.key_heads * options_.head_size,
-                                          options_.rope_table.dtype());
+                                          options_.rope_table.dtype(), prior);
 }
 
 Tensor AttentionHeads::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {
-  KeyValueCache& cache = dynamic_cast<AttentionState&>(state).cache;
+  auto& [cache, prior] = dynamic_cast<AttentionState&>(state);
   Tape tape(Tape::Mode::decode);
-  const Tensor attended = cache.attend(0, qkv_(tape, Variable(x)).value(), rows, options_);
+  const Tensor attended = cache.attend(0, qkv_(tape, Variable(x)).value(), rows, options_, prior);
   cache.advance(rows);
   return attended;
 }

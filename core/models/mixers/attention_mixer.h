@@ -14,9 +14,10 @@ class AttentionHeads : public MixerHeads {
   AttentionHeads(ParameterStore& store, const std::string& prefix, const ModelConfig& config, const Tensor& rope_table);
 
   int64_t columns() const override { return options_.query_heads * options_.head_size; }
-  Variable forward(Tape& tape, const Variable& x, const Batch& batch) const override;
+  Variable forward(Tape& tape, const Variable& x, const Batch& batch, const ops::LengthPrior* prior) const override;
   std::vector<Variable> parameters() const override { return {qkv_.weight()}; }
-  std::unique_ptr<MixerState> make_state(int64_t sequences, int64_t max_length) const override;
+  std::unique_ptr<MixerState> make_state(int64_t sequences, int64_t max_length,
+                                         const ops::PriorFactors& prior) const override;
   Tensor decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const override;
   std::vector<LayerFlops> flops(int64_t context_length) const override;
 

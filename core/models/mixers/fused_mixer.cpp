@@ -44,9 +44,9 @@ Variable FusedMixer::join(Tape& tape, const Variable& attended, const Variable& 
   return projection_(tape, ops::mean(tape, attention_norm_(tape, attended), recurrent_norm_(tape, recurrent)));
 }
 
-Variable FusedMixer::forward(Tape& tape, const Variable& x, const Batch& batch) const {
-  const Variable attended = attention_->forward(tape, x, batch);
-  return join(tape, attended, recurrent_->forward(tape, x, batch));
+Variable FusedMixer::forward(Tape& tape, const Variable& x, const Batch& batch, const ops::LengthPrior* prior) const {
+  const Variable attended = attention_->forward(tape, x, batch, prior);
+  return join(tape, attended, recurrent_->forward(tape, x, batch, prior));
 }
 
 std::vector<Variable> FusedMixer::parameters() const {
@@ -58,9 +58,10 @@ std::vector<Variable> FusedMixer::parameters() const {
   return parameters;
 }
 
-std::unique_ptr<MixerState> FusedMixer::make_state(int64_t sequences, int64_t max_length) const {
-  return std::make_unique<FusedState>(attention_->make_state(sequences, max_length),
-                                      recurrent_->make_state(sequences, max_length));
+std::unique_ptr<MixerState> FusedMixer::make_state(int64_t sequences, int64_t max_length,
+                                                   const ops::PriorFactors& prior) const {
+  return std::make_unique<FusedState>(attention_->make_state(sequences, max_length, prior),
+                                      recurrent_->make_state(sequences, max_length, prior));
 }
 
 Tensor FusedMixer::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {

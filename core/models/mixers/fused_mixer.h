@@ -15,9 +15,10 @@ class FusedMixer : public Mixer {
   FusedMixer(ParameterStore& store, const std::string& prefix, const ModelConfig& config, DType activation,
              const Tensor& rope_table);
 
-  Variable forward(Tape& tape, const Variable& x, const Batch& batch) const override;
+  Variable forward(Tape& tape, const Variable& x, const Batch& batch, const ops::LengthPrior* prior) const override;
   std::vector<Variable> parameters() const override;
-  std::unique_ptr<MixerState> make_state(int64_t sequences, int64_t max_length) const override;
+  std::unique_ptr<MixerState> make_state(int64_t sequences, int64_t max_length,
+                                         const ops::PriorFactors& prior) const override;
   Tensor decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const override;
   std::vector<LayerFlops> flops(int64_t context_length) const override;
 

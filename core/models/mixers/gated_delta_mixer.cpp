@@ -43,7 +43,7 @@ GatedDeltaHeads::GatedDeltaHeads(ParameterStore& store, const std::string& prefi
                   config.initializer_range),
       parameters_(make_parameters(store, prefix, options_)) {}
 
-Variable GatedDeltaHeads::forward(Tape& tape, const Variable& x, const Batch& batch) const {
+Variable GatedDeltaHeads::forward(Tape& tape, const Variable& x, const Batch& batch, const ops::LengthPrior*) const {
   return ops::gated_delta_mixer(tape, projection_(tape, x), parameters_, batch, options_);
 }
 
@@ -52,7 +52,7 @@ std::vector<Variable> GatedDeltaHeads::parameters() const {
           parameters_.norm_weight};
 }
 
-std::unique_ptr<MixerState> GatedDeltaHeads::make_state(int64_t sequences, int64_t) const {
+std::unique_ptr<MixerState> GatedDeltaHeads::make_state(int64_t sequences, int64_t, const ops::PriorFactors&) const {
   return std::make_unique<RecurrentState>(sequences, options_.convolution_width, options_.convolution_channels(),
                                           options_.value_columns() * options_.key_size, activation_);
 }

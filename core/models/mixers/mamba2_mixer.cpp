@@ -98,7 +98,7 @@ Mamba2Heads::Mamba2Heads(ParameterStore& store, const std::string& prefix, const
                   config.initializer_range),
       parameters_(make_parameters(store, prefix, options_)) {}
 
-Variable Mamba2Heads::forward(Tape& tape, const Variable& x, const Batch& batch) const {
+Variable Mamba2Heads::forward(Tape& tape, const Variable& x, const Batch& batch, const ops::LengthPrior*) const {
   return ops::mamba2_mixer(tape, projection_(tape, x), parameters_, batch, options_);
 }
 
@@ -112,7 +112,7 @@ std::vector<Variable> Mamba2Heads::parameters() const {
           parameters_.norm_weight};
 }
 
-std::unique_ptr<MixerState> Mamba2Heads::make_state(int64_t sequences, int64_t) const {
+std::unique_ptr<MixerState> Mamba2Heads::make_state(int64_t sequences, int64_t, const ops::PriorFactors&) const {
   return std::make_unique<RecurrentState>(sequences, options_.convolution_width, options_.convolution_channels(),
                                           options_.inner() * options_.state_size, activation_);
 }

@@ -9,8 +9,9 @@ ProjectedMixer::ProjectedMixer(ParameterStore& store, const std::string& project
     : heads_(std::move(heads)),
       projection_(store, projection, heads_->columns(), d_model, Linear::Bias::no, deviation) {}
 
-Variable ProjectedMixer::forward(Tape& tape, const Variable& x, const Batch& batch) const {
-  return projection_(tape, heads_->forward(tape, x, batch));
+Variable ProjectedMixer::forward(Tape& tape, const Variable& x, const Batch& batch,
+                                 const ops::LengthPrior* prior) const {
+  return projection_(tape, heads_->forward(tape, x, batch, prior));
 }
 
 std::vector<Variable> ProjectedMixer::parameters() const {
@@ -19,8 +20,9 @@ std::vector<Variable> ProjectedMixer::parameters() const {
   return parameters;
 }
 
-std::unique_ptr<MixerState> ProjectedMixer::make_state(int64_t sequences, int64_t max_length) const {
-  return heads_->make_state(sequences, max_length);
+std::unique_ptr<MixerState> ProjectedMixer::make_state(int64_t sequences, int64_t max_length,
+                                                       const ops::PriorFactors& prior) const {
+  return heads_->make_state(sequences, max_length, prior);
 }
 
 Tensor ProjectedMixer::decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const {

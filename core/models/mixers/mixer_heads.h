@@ -16,9 +16,10 @@ class MixerHeads {
  public:
   virtual ~MixerHeads() = default;
   virtual int64_t columns() const = 0;
-  virtual Variable forward(Tape& tape, const Variable& x, const Batch& batch) const = 0;
+  virtual Variable forward(Tape& tape, const Variable& x, const Batch& batch, const ops::LengthPrior* prior) const = 0;
   virtual std::vector<Variable> parameters() const = 0;
-  virtual std::unique_ptr<MixerState> make_state(int64_t sequences, int64_t max_length) const = 0;
+  virtual std::unique_ptr<MixerState> make_state(int64_t sequences, int64_t max_length,
+                                                 const ops::PriorFactors& prior) const = 0;
   virtual Tensor decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const = 0;
   virtual std::vector<LayerFlops> flops(int64_t context_length) const = 0;
 };
@@ -29,9 +30,10 @@ class ProjectedMixer : public Mixer {
   ProjectedMixer(ParameterStore& store, const std::string& projection, std::unique_ptr<MixerHeads> heads,
                  int64_t d_model, double deviation);
 
-  Variable forward(Tape& tape, const Variable& x, const Batch& batch) const override;
+  Variable forward(Tape& tape, const Variable& x, const Batch& batch, const ops::LengthPrior* prior) const override;
   std::vector<Variable> parameters() const override;
-  std::unique_ptr<MixerState> make_state(int64_t sequences, int64_t max_length) const override;
+  std::unique_ptr<MixerState> make_state(int64_t sequences, int64_t max_length,
+                                         const ops::PriorFactors& prior) const override;
   Tensor decode(MixerState& state, const Tensor& x, const DecodeRows& rows) const override;
   std::vector<LayerFlops> flops(int64_t context_length) const override;
 

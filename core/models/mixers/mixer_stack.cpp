@@ -20,32 +20,43 @@ namespace {
 /// Random streams of dropout: 0 is the embedding, then two per layer.
 uint32_t dropout_stream(size_t layer, int branch) { return static_cast<uint32_t>(1 + 2 * layer) + branch; }
 
+bool has_attention(const ModelConfig& config, int64_t layer) {
+  return config.family == "fused" || (config.family == "serial" && (layer + 1) % config.attention_every == 0);
+}
+
 std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const std::string& prefix, int64_t index,
                                   const ModelConfig& config, const Tensor& rope_table, DType dtype) {
   if (config.family == "fused") return std::make_unique<FusedMixer>(store, prefix, config, dtype, rope_table);
-  if (config.family == "serial" && (index + 1) % config.attention_every == 0) {
-    return std::make_unique<AttentionMixer>(store, prefix, config, rope_table);
-  }
+  if (has_attention(config, index)) return std::make_unique<AttentionMixer>(store, prefix, config, rope_table);
   if (config.has_recurrence("gdn")) return std::make_unique<GatedDeltaMixer>(store, prefix, config, dtype);
   return std::make_unique<Mamba2Mixer>(store, prefix, config, dtype);
 }
 
 }  // namespace
 
-MixerStack::MixerStack(ParameterStore& store, const ModelConfig& config, DType dtype) : config_(config) {
-  const bool rotary = config.family == "serial" || config.family == "fused";
-  const Tensor rope_table = rotary ? make_rope_table(config, dtype) : Tensor();
-  for (int64_t index = 0; index < config.n_layer; ++index) {
-    layers_.push_back(make_layer(store, index, rope_table, dtype));
-  }
+int64_t attention_layers(const ModelConfig& config) {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < config.n_layer; ++layer) count += has_attention(config, layer);
+  return count;
 }
 
-MixerStack::Layer MixerStack::make_layer(ParameterStore& store, int64_t index, const Tensor& rope_table,
-                                         DType dtype) const {
+MixerStack::MixerStack(ParameterStore& store, const ModelConfig& config, DType dtype, const PriorMemory* memory)
+    : config_(config), dtype_(dtype), memory_(memory) {
+  const bool rotary = config.family == "serial" || config.family == "fused";
+  const Tensor rope_table = rotary ? make_rope_table(config, dtype) : Tensor();
+  for (int64_t index = 0; index < config.n_layer; ++index) layers_.push_back(make_layer(store, index, rope_table));
+}
+
+MixerStack::Layer MixerStack::make_layer(ParameterStore& store, int64_t index, const Tensor& rope_table) const {
   const std::string name = "layers." + std::to_string(index);
   Layer layer;
+  if (has_attention(config_, index)) {
+    const int64_t before =
+        std::ranges::count_if(layers_, [](const Layer& other) { return other.length_aware.has_memberships(); });
+    layer.length_aware = LengthAwareLayer(store, name + ".rpa", config_, before, memory_);
+  }
   layer.norm = RmsNorm(store, name + ".norm", config_.d_model, config_.norm_epsilon);
-  layer.mixer = make_mixer(store, name + ".mixer", index, config_, rope_table, dtype);
+  layer.mixer = make_mixer(store, name + ".mixer", index, config_, rope_table, dtype_);
   if (config_.feed_forward) {
     layer.feed_forward_norm = RmsNorm(store, name + ".mlp_norm", config_.d_model, config_.norm_epsilon);
     layer.gate_up = Linear(store, name + ".mlp.gate_up_proj", config_.d_model, 2 * config_.d_ff, Linear::Bias::no,
@@ -78,20 +89,26 @@ Variable MixerStack::forward(ForwardContext& context, Variable x) const {
   const double probability = context.training ? config_.dropout : 0;
   for (size_t index = 0; index < layers_.size(); ++index) {
     const std::array keys{context.random_key(dropout_stream(index, 0)), context.random_key(dropout_stream(index, 1))};
-    const auto run = [this, &layer = layers_[index], batch, probability, keys](Tape& tape, const Variable& input) {
-      const Variable mixed = layer.mixer->forward(tape, layer.norm(tape, input), *batch);
+    const LengthAwareRun length_aware = layers_[index].length_aware.run(context, x);
+    const auto run = [this, &layer = layers_[index], batch, probability, keys, aware = length_aware.kept()](
+                         Tape& tape, const Variable& input) {
+      const Variable mixed = layer.mixer->forward(tape, layer.norm(tape, input), *batch, aware.prior_or_null());
       const Variable middle = ops::add(tape, input, ops::dropout(tape, mixed, probability, keys[0], *batch));
       if (!config_.feed_forward) return middle;
       const Variable fed = feed_forward(tape, layer, middle);
       return ops::add(tape, middle, ops::dropout(tape, fed, probability, keys[1], *batch));
     };
-    x = config_.recompute ? recompute(context.tape, x, parameters(layers_[index]), run) : run(context.tape, x);
+    x = config_.recompute ? recompute(context.tape, x, length_aware.inputs(parameters(layers_[index])), run)
+                          : run(context.tape, x);
   }
   return x;
 }
 
 void MixerStack::append_states(MixerStates& states, int64_t sequences, int64_t max_length) const {
-  for (const Layer& layer : layers_) states.append(layer.mixer->make_state(sequences, max_length));
+  for (const Layer& layer : layers_) {
+    const FrozenLayer frozen = freeze(layer.length_aware, memory_, max_length, dtype_);
+    states.append(layer.mixer->make_state(sequences, max_length, frozen.factors));
+  }
 }
 
 Tensor MixerStack::decode(MixerStates& states, const Tensor& x, const DecodeRows& rows) const {

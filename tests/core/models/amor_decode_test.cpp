@@ -12,7 +12,7 @@ using testing::tiny_amor;
 
 constexpr int64_t kLength = 23;
 
-class AmorDecode : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
+class AmorDecode : public ::testing::TestWithParam<testing::AmorVariant> {
  protected:
   void SetUp() override {
     testing::perturb(*model_);
@@ -40,18 +40,14 @@ class AmorDecode : public ::testing::TestWithParam<std::pair<const char*, const 
       EXPECT_NEAR(found[i], expected[i], 1e-4) << "sequence " << sequence << ", position " << position;
     }
   }
-  std::unique_ptr<LanguageModel> model_ = make_model(tiny_amor(GetParam().first, GetParam().second), 1);
+  std::unique_ptr<LanguageModel> model_ = make_model(tiny_amor(GetParam().mixer, GetParam().mode, GetParam().prior), 1);
   std::vector<std::vector<int32_t>> sequences_;
   Batch batch_;
   Tensor full_;
   GateRecord record_;
 };
-INSTANTIATE_TEST_SUITE_P(Variants, AmorDecode,
-                         ::testing::Values(std::pair{"mamba2", "classic"}, std::pair{"mamba2", "h"},
-                                           std::pair{"gdn", "classic"}, std::pair{"gdn", "h"}),
-                         [](const auto& variant) {
-                           return std::string(variant.param.first) + "_" + variant.param.second;
-                         });
+INSTANTIATE_TEST_SUITE_P(Variants, AmorDecode, ::testing::ValuesIn(testing::amor_variants()),
+                         [](const auto& variant) { return testing::name_of(variant.param); });
 
 TEST_P(AmorDecode, PrefillAndStepsEqualTheFullForwardAtEveryPosition) {
   for (int64_t prefill = 1; prefill < kLength; prefill += 3) {

@@ -11,7 +11,7 @@
 namespace longhaul::testing {
 
 /// Two layers of `mixer` and two gated blocks; the threshold is the running median itself.
-inline ModelConfig tiny_amor(const std::string& mixer, const std::string& mode) {
+inline ModelConfig tiny_amor(const std::string& mixer, const std::string& mode, bool prior = false) {
   ModelConfig config = tiny_config("transformer");
   config.family = "amor";
   config.mixer = mixer;
@@ -26,7 +26,23 @@ inline ModelConfig tiny_amor(const std::string& mixer, const std::string& mode) 
   config.gate.mode = mode;
   config.gate.threshold = "fixed";
   config.gate.margin = 0;
+  config.rpa.prior = prior ? "on" : "off";
   return config;
+}
+
+struct AmorVariant {
+  std::string mixer, mode;
+  bool prior = false;
+};
+
+/// Both recurrences, both modes, and each of them once with the prior.
+inline std::vector<AmorVariant> amor_variants() {
+  return {{"mamba2", "classic"},       {"mamba2", "h"},   {"gdn", "classic"}, {"gdn", "h"},
+          {"mamba2", "classic", true}, {"gdn", "h", true}};
+}
+
+inline std::string name_of(const AmorVariant& variant) {
+  return variant.mixer + "_" + variant.mode + (variant.prior ? "_rpa" : "");
 }
 
 /// What the gates see in an evaluation pass.

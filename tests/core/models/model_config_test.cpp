@@ -148,6 +148,17 @@ TEST(ResolvedModelConfig, NamesTheKeyOfImpossibleGates) {
   EXPECT_THAT(of([](auto& g) { g.kappa = std::numeric_limits<double>::infinity(); }), HasSubstr("gate.kappa"));
 }
 
+TEST(ResolvedModelConfig, PriorNeedsALayerWithAttention) {
+  ModelConfig config;
+  config.vocab_size = 100;
+  config.family = "serial";
+  config.n_layer = config.attention_every = 6;
+  config.rpa.prior = "on";
+  EXPECT_TRUE(resolved(config).has_prior());
+  EXPECT_THAT(complaint([](auto& c) { c.family = "serial", c.n_layer = 5, c.attention_every = 6, c.rpa.prior = "on"; }),
+              ::testing::HasSubstr("model.attention_every 6 is beyond model.n_layer 5"));
+}
+
 TEST(CountParameters, NamesThePartsOfAModel) {
   ModelConfig config;
   config.family = "amor";

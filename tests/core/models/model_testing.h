@@ -24,8 +24,10 @@ inline std::vector<std::string> all_families() {
 }
 
 /// Families whose tokens have memberships: "fuzzy" (fuzzy_transformer), "fuzzy_moe" (with three experts), "rpa"
-/// (transformer with the prior).
-inline std::vector<std::string> length_aware_families() { return {"fuzzy", "fuzzy_moe", "rpa"}; }
+/// (transformer with the prior), "serial_rpa", "fused_rpa".
+inline std::vector<std::string> length_aware_families() {
+  return {"fuzzy", "fuzzy_moe", "rpa", "serial_rpa", "fused_rpa"};
+}
 
 /// The families that compute alike in training and evaluation, and those with memberships.
 inline std::vector<std::string> all_and_length_aware_families() {
@@ -39,9 +41,9 @@ inline std::vector<std::string> all_and_length_aware_families() {
 /// odd widths where the family allows them.
 inline ModelConfig tiny_config(const std::string& family) {
   ModelConfig config;
-  const size_t dash = family.find('-');
+  const size_t dash = family.find('-'), end = family.find_first_of("-_");
   const bool fuzzy = family.rfind("fuzzy", 0) == 0, gpt2_like = family == "gpt2" || fuzzy;
-  config.family = family == "gqa" || family == "rpa" ? "transformer" : family.substr(0, dash);
+  config.family = family == "gqa" || family == "rpa" ? "transformer" : family.substr(0, end);
   if (fuzzy) config.family = "fuzzy_transformer";
   config.mixer = dash == std::string::npos ? "mamba2" : family.substr(dash + 1);
   config.vocab_size = 19;
@@ -61,7 +63,7 @@ inline ModelConfig tiny_config(const std::string& family) {
   config.delta_value_size = 8;
   config.rpa.regimes = 3;
   config.rpa.detach = false;  // differences see what goes through the alignment
-  if (family == "rpa") config.rpa.prior = "on";
+  if (family.ends_with("rpa")) config.rpa.prior = "on";
   if (family == "fuzzy_moe") config.moe_experts = 3;
   return config;
 }
@@ -121,9 +123,24 @@ inline Tensor full_logits(LanguageModel& model, const Batch& batch, int64_t prio
   return model.logits(model.hidden(context).value());
 }
 
+/// A warm prior, and memberships to remember of rows of two lengths.
+inline void warm_prior(PriorMemory& memory) {
+  memory.set_control({0.8, 0.7, 0.5});
+  const int64_t layers = memory.options().layers, regimes = memory.options().regimes;
+  for (const int64_t length : {3, 9}) {
+    const auto shares = [](Shape shape, int64_t salt) {
+      const Tensor tensor = Tensor::empty(shape, DType::f64);
+      for (int64_t i = 0; i < tensor.count(); ++i)
+        tensor.data<double>()[i] = 0.1 * static_cast<double>((5 * i * i + salt) % 11);
+      return tensor;
+    };
+    memory.observe(length, shares({layers, length, regimes}, length), shares({layers, regimes, regimes}, 3));
+  }
+}
+
 /// Moves every parameter off its initial value, so that gains of 1 and biases of 0 hide nothing; the prior is warm.
 inline void perturb(LanguageModel& model) {
-  if (model.prior_memory() != nullptr) model.prior_memory()->set_control({0.8, 0.7, 0.5});
+  if (model.prior_memory() != nullptr) warm_prior(*model.prior_memory());
   for (const Parameter& parameter : model.parameters().parameters()) {
     for (int64_t i = 0; i < parameter.count(); ++i) {
       const double shift = 0.1 * static_cast<double>((i * 37 + parameter.offset * 11) % 19 - 9) / 9;

@@ -105,7 +105,7 @@ TEST_P(PriorDecode, KeyValueCacheEqualsTheWholeRowTokenByTokenAndAtUnequalLength
 
 TEST_P(PriorDecode, GatedStateEqualsTheWholeRowForTheQueriesThatFire) {
   for (const std::vector<int64_t>& ends : {std::vector<int64_t>{37}, {3, 4, 5, 21, 37}}) {
-    GatedAttentionState state(2, kLength, options_, DType::f64);
+    GatedAttentionState state(2, kLength, options_, DType::f64, factors_);
     int64_t seen = 0, checked = 0;
     for (const int64_t end : ends) {
       const Step next = step({{seen, end}, {seen, end}});
@@ -118,7 +118,7 @@ TEST_P(PriorDecode, GatedStateEqualsTheWholeRowForTheQueriesThatFire) {
         tokens.push_back(next.tokens[row]);
       }
       const Tensor rows = Tensor::from<int32_t>({static_cast<int64_t>(fired.size())}, fired);
-      expect_whole(state.attend(pick(tokens, 0, q_columns()), rows, next.rows, factors_), tokens);
+      expect_whole(state.attend(pick(tokens, 0, q_columns()), rows, next.rows), tokens);
       checked += static_cast<int64_t>(fired.size());
       seen = end;
     }

@@ -25,7 +25,7 @@ class MixerUnderTest {
 
   Tensor forward(const Tensor& x, const Batch& batch) const {
     Tape tape(Tape::Mode::off);
-    return mixer->forward(tape, Variable(x), batch).value();
+    return mixer->forward(tape, Variable(x), batch, nullptr).value();
   }
 
   ParameterStore store;
@@ -46,7 +46,7 @@ struct MixerRun {
 inline MixerRun run_mixer(const MixerUnderTest& m, const Tensor& x, const Tensor& covector, const Batch& batch) {
   Tape tape;
   const Variable input(x, true);
-  const Variable out = m.mixer->forward(tape, input, batch);
+  const Variable out = m.mixer->forward(tape, input, batch, nullptr);
   tape.backward_from(out, covector);
   return {out.value(), input.grad()};
 }
@@ -110,7 +110,7 @@ inline void check_decoding(const MixerUnderTest& m) {
     inputs.push_back(random_tensor({length, m.width}, 10 + s));
     expected.push_back(m.forward(inputs[s], batch_of_documents({length})));
   }
-  const auto state = m.mixer->make_state(3, 16);
+  const auto state = m.mixer->make_state(3, 16, {});
   std::vector<int64_t> seen(3, 0);
   const auto decode = [&](const std::vector<int64_t>& counts) {
     DecodeRows rows;
