@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/oracle/golden/length-prior: what reference/length_prior.py, in double precision, makes of inputs that a counter
-gives, so that only results are stored. tests/core/ops/length_prior_golden_test.cpp checks them without PyTorch.
+"""Writes tests/oracle/golden/length-prior: what reference/length_prior.py and reference/fuzzy_transformer.py make, in double
+precision, of inputs that a counter gives, so that only results are stored. tests/core/ops/length_prior_golden_test.cpp and
+tests/core/models/fuzzy_golden_test.cpp check them without PyTorch.
 
 usage: make_prior_golden.py DIRECTORY     (run by hand after `tests/oracle/run.sh --venv-only`; the result is committed)"""
 import pathlib
@@ -11,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from reference import length_prior
+from reference.fuzzy_transformer import FuzzyTransformer
 
 LENGTHS = [1, 2, 63, 64, 65, 768]
 ROWS, REGIMES, COLUMNS, HEADS, KEY_HEADS, SIZE = 2, 4, 4, 4, 2, 4
@@ -19,6 +21,10 @@ VARIANTS = {
     "open": dict(mix=0.1, pos_beta=0.1875, temperature=1.25, clip=4.0, warm=0.75, align=0.7, log_sigma=[0.0, 0.5, -0.25, 0.25]),
     "clipped": dict(mix=0.4, pos_beta=0.6875, temperature=0.3, clip=1.0, warm=1.0, align=4.0, log_sigma=[-3.75, 0.5, 0.25, 0.0]),
 }
+MODEL = {"vocab_size": 37, "context_length": 16, "n_layer": 2, "d_model": 12, "n_head": 3, "moe_experts": 1, "regimes": 3,
+         "mix": 0.3, "temperature": 0.8, "warm": 0.75, "clip": 1.0, "smoothing": 0.015, "share": 0.9, "floor_weight": 0.02,
+         "saturation": 0.5, "detach": True}
+MODEL_LENGTH = 11
 GATE_LENGTH, EXPERTS, CHOSEN, GATE_COLUMNS = 9, 4, 2, 3
 
 
@@ -134,13 +140,64 @@ def gates_case():
     return {name: value.detach().reshape(-1) for name, value in stored.items()}
 
 
+def make_model(**changes):
+    """Parameters from a counter, by the order of their names; gains and the slope of the penalty around 1, all else around 0."""
+    model = FuzzyTransformer(MODEL | changes).double()
+    for stream, (name, parameter) in enumerate(sorted(model.named_parameters())):
+        centre = 1 if "ln_" in name and name.endswith("weight") or name.endswith("pos_beta") else 0
+        parameter.data = centre + counted(parameter.shape, 1000 + stream, 0.5)
+    return model
+
+
+def model_batch():
+    """ids, starts and targets [ROWS, MODEL_LENGTH]; the last token of a document predicts nothing."""
+    ids = ((counted([ROWS, MODEL_LENGTH], 30) + 1) / 2 * MODEL["vocab_size"]).long()
+    starts, targets = document_starts(MODEL_LENGTH), ids.roll(-1, dims=1)
+    targets[:, -1] = -1
+    targets[:, :-1][starts[:, 1:] != starts[:, :-1]] = -1
+    return ids, starts, targets
+
+
+def gradients(model):
+    return {"gradient." + name: summary(torch.zeros_like(value) if value.grad is None else value.grad)
+            for name, value in model.named_parameters()}
+
+
+def training_case(detach):
+    model = make_model(detach=detach)
+    objective, cross_entropy = model.objective(*model_batch())
+    objective.backward()
+    return {"objective": objective.detach().reshape(1), "cross_entropy": cross_entropy.detach().reshape(1)} | gradients(model)
+
+
+def evaluation_case():
+    """Three experts, prior and gates from stored means."""
+    model, (ids, starts, targets) = make_model(moe_experts=3), model_batch()
+    mean = torch.softmax(counted([MODEL["n_layer"], MODEL_LENGTH, MODEL["regimes"]], 31, 4.0), dim=-1).float().double()
+    phi = length_prior.basis(MODEL_LENGTH, MODEL["regimes"])
+    projection = torch.stack([length_prior.alignment(layer, phi, 0.7, 6, True) for layer in mean]).float().double()
+    logits, _ = model(ids, starts, (mean, projection))
+    total = torch.nn.functional.cross_entropy(logits[targets >= 0], targets[targets >= 0], reduction="sum")
+    total.backward()
+    return {"input.memberships": mean.reshape(-1), "input.alignment": projection.reshape(-1), "logits": summary(logits),
+            "cross_entropy": total.detach().reshape(1)} | gradients(model)
+
+
+def save(root, name, tensors):
+    save_file({key: value.contiguous() for key, value in tensors.items()}, root / f"{name}.safetensors")
+
+
 def main():
     root = pathlib.Path(sys.argv[1]) / "length-prior"
     root.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)  # the same bits on every machine of a kind
     for variant, settings in VARIANTS.items():
         stored = {f"{length}.{name}": value for length in LENGTHS for name, value in prior_case(length, settings).items()}
-        save_file({name: value.contiguous() for name, value in stored.items()}, root / f"{variant}.safetensors")
-    save_file({name: value.contiguous() for name, value in gates_case().items()}, root / "gates.safetensors")
+        save(root, variant, stored)
+    save(root, "gates", gates_case())
+    save(root, "training-detached", training_case(True))
+    save(root, "training-attached", training_case(False))
+    save(root, "evaluation", evaluation_case())
 
 
 if __name__ == "__main__":

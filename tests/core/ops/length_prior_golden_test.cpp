@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "core/io/safetensors.h"
 #include "core/ops/alignment.h"
 #include "core/ops/attention.h"
 #include "core/ops/expert_gate.h"
@@ -14,34 +13,18 @@
 #include "core/ops/memberships.h"
 #include "kernels/attention_prior.h"
 #include "tests/core/ops/attention_testing.h"
-#include "tests/support/source_tree.h"
+#include "tests/core/prior_golden.h"
 
 namespace longhaul {
 namespace {
 
 // As in make_prior_golden.py.
 constexpr int64_t kRows = 2, kRegimes = 4, kColumns = 4, kHeads = 4, kKeyHeads = 2, kSize = 4;
-constexpr int64_t kWhole = 256, kSamples = 64, kSums = 4;
 constexpr int64_t kGateLength = 9, kExperts = 4, kChosen = 2, kGateColumns = 3;
-
-/// Element `index` of stream `stream`: a multiple of 2^-19 in [-1, 1).
-double counted(uint64_t stream, int64_t index) {
-  uint64_t x = (static_cast<uint64_t>(index) + (stream << 32) + 1) * 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  x = (x ^ (x >> 31)) >> 44;
-  return static_cast<double>(x) / 524288.0 - 1;
-}
-
-Tensor counted(Shape shape, uint64_t stream, DType dtype, double scale = 1) {
-  const Tensor values = Tensor::empty(shape, DType::f64);
-  for (int64_t i = 0; i < values.count(); ++i) values.data<double>()[i] = scale * counted(stream, i);
-  return values.to(dtype);
-}
 
 /// z, the first column of which climbs along each row.
 Tensor drifting(int64_t length, DType dtype) {
-  const Tensor z = counted({kRows * length, kColumns}, 21, DType::f64);
+  const Tensor z = testing::counted({kRows * length, kColumns}, 21, DType::f64);
   for (int64_t t = 0; t < kRows * length; ++t)
     z.data<double>()[t * kColumns] += static_cast<double>(8 * (t % length) / length - 4) / 2;
   return z.to(dtype);
@@ -56,50 +39,15 @@ Batch batch_of_length(int64_t length) {
 
 class LengthPriorGolden : public ::testing::TestWithParam<DType> {
  protected:
-  void open(const std::string& name) {
-    file_.emplace(SafetensorsFile::open(source_root() / "tests/oracle/golden/length-prior" / (name + ".safetensors")));
-  }
-  double tolerance() const { return GetParam() == DType::f64 ? 1e-9 : 1e-5; }
   Tensor counted(Shape shape, uint64_t stream, double scale = 1) const {
-    return longhaul::counted(shape, stream, GetParam(), scale);
+    return testing::counted(shape, stream, GetParam(), scale);
   }
   Tensor values(std::initializer_list<double> list) const {
     return Tensor::from<double>({static_cast<int64_t>(list.size())}, list).to(GetParam());
   }
-
-  /// The whole tensor, or samples of it and weighted sums over it, as make_prior_golden.py stores them.
-  void compare(const std::string& name, const Tensor& tensor) {
-    SCOPED_TRACE(name);
-    ASSERT_TRUE(tensor.defined());
-    const std::vector<double> found = tensor.to(DType::f64).to_vector<double>();
-    const std::vector<double> expected = file_->read(name).to_vector<double>();
-    const auto count = static_cast<int64_t>(found.size());
-    ++compared_;
-    if (count <= kWhole) {
-      ASSERT_EQ(found.size(), expected.size());
-      double largest = 0;
-      for (double value : expected) largest = std::max(largest, std::abs(value));
-      for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance() * largest) << i;
-      return;
-    }
-    ASSERT_EQ(static_cast<int64_t>(expected.size()), kSamples + kSums + 1);
-    const double limit = tolerance() * expected.back();
-    for (int64_t i = 0; i < kSamples; ++i)
-      ASSERT_NEAR(found[static_cast<size_t>(i * count / kSamples)], expected[static_cast<size_t>(i)], limit) << i;
-    for (int64_t s = 0; s < kSums; ++s) {
-      double sum = 0;
-      for (int64_t i = 0; i < count; ++i)
-        sum += found[static_cast<size_t>(i)] * longhaul::counted(900 + static_cast<uint64_t>(s), i);
-      ASSERT_NEAR(sum, expected[static_cast<size_t>(kSamples + s)], limit * std::sqrt(static_cast<double>(count))) << s;
-    }
-  }
-
-  std::optional<SafetensorsFile> file_;
-  int64_t compared_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Types, LengthPriorGolden, ::testing::Values(DType::f64, DType::f32),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, LengthPriorGolden, ::testing::Values(DType::f64, DType::f32), testing::type_name);
 
 struct PriorCase {
   int64_t length = 0;
@@ -150,7 +98,7 @@ std::array<Tensor, 3> triangles(const Chain& chain, const PriorCase& c) {
 
 class PriorChain : public LengthPriorGolden {
  protected:
-  void compare_chain(const PriorCase& c, const Tensor& log_sigma) {
+  void compare_chain(testing::PriorGolden& golden, const PriorCase& c, const Tensor& log_sigma) const {
     for (const bool detach : {true, false}) {
       const int64_t tokens = kRows * c.length;
       std::vector<Variable> in;
@@ -162,37 +110,36 @@ class PriorChain : public LengthPriorGolden {
       const Chain chain(tape, in, c, detach);
       const std::string length = std::to_string(c.length) + ".";
       if (detach) {
-        compare(length + "memberships", chain.memberships.value());
-        compare(length + "mean_memberships", chain.mean.value());
-        compare(length + "basis", chain.basis);
-        compare(length + "alignment", chain.projection.value());
+        golden.compare(length + "memberships", chain.memberships.value());
+        golden.compare(length + "mean_memberships", chain.mean.value());
+        golden.compare(length + "basis", chain.basis);
+        golden.compare(length + "alignment", chain.projection.value());
         const auto [moments, matrix, bias] =
             GetParam() == DType::f64 ? triangles<double>(chain, c) : triangles<float>(chain, c);
-        compare(length + "moments", moments);
-        compare(length + "matrix", matrix);
-        compare(length + "bias", bias);
+        golden.compare(length + "moments", moments);
+        golden.compare(length + "matrix", matrix);
+        golden.compare(length + "bias", bias);
       }
-      compare(length + "output", chain.output.value());
+      golden.compare(length + "output", chain.output.value());
       tape.backward_from(chain.output, counted(chain.output.shape(), 4));
       const char* const names[] = {"z", "centres", "log_sigma", "pos_beta", "qkv"};
       for (size_t i = 0; i < in.size(); ++i)
-        compare(length + (detach ? "detached." : "attached.") + names[i], in[i].grad());
+        golden.compare(length + (detach ? "detached." : "attached.") + names[i], in[i].grad());
     }
   }
 
   void compare_all(const std::string& name, const kernels::PriorSettings& settings, double temperature,
-                   const Tensor& log_sigma) {
-    open(name);
+                   const Tensor& log_sigma) const {
+    testing::PriorGolden golden(name, GetParam());
     for (const int64_t length : {1, 2, 63, 64, 65, 768}) {
       SCOPED_TRACE(length);
-      compare_chain({length, settings, temperature}, log_sigma);
+      compare_chain(golden, {length, settings, temperature}, log_sigma);
     }
-    EXPECT_EQ(compared_, static_cast<int64_t>(file_->entries().size()) + 6);  // each output twice
+    EXPECT_EQ(golden.compared(), golden.stored() + 6);  // each output twice
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Types, PriorChain, ::testing::Values(DType::f64, DType::f32),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, PriorChain, ::testing::Values(DType::f64, DType::f32), testing::type_name);
 
 TEST_P(PriorChain, AgreesWithPyTorchWhereNothingIsClipped) {
   compare_all("open", {.mix = 0.1, .pos_beta = 0.1875, .temperature = 1.25, .clip = 4, .warm = 0.75}, 0.7,
@@ -205,47 +152,47 @@ TEST_P(PriorChain, AgreesWithPyTorchWhereEntriesAreClipped) {
 }
 
 TEST_P(LengthPriorGolden, GateOfTheBranchesAgreesWithPyTorch) {
-  open("gates");
+  testing::PriorGolden golden("gates", GetParam());
   const int64_t tokens = kRows * kGateLength;
-  const Variable mu(file_->read("input.memberships").view({tokens, kRegimes}).to(GetParam()), true);
+  const Variable mu(golden.read("input.memberships").view({tokens, kRegimes}).to(GetParam()), true);
   const Variable weight(counted({kRegimes}, 13, 2), true), x(counted({tokens, kGateColumns}, 14), true);
   Tape tape;
   const Variable y = ops::scale_rows_by_gate(tape, x, mu, weight);
   tape.backward_from(y, counted(y.shape(), 17));
-  compare("eta", y.value());
-  compare("eta.memberships", mu.grad());
-  compare("eta.eta_weight", weight.grad());
-  compare("eta.x", x.grad());
+  golden.compare("eta", y.value());
+  golden.compare("eta.memberships", mu.grad());
+  golden.compare("eta.eta_weight", weight.grad());
+  golden.compare("eta.x", x.grad());
 }
 
 TEST_P(LengthPriorGolden, GateOfADocumentAgreesWithPyTorch) {
-  open("gates");
+  testing::PriorGolden golden("gates", GetParam());
   const int64_t tokens = kRows * kGateLength;
-  const Variable mu(file_->read("input.memberships").view({tokens, kRegimes}).to(GetParam()), true);
+  const Variable mu(golden.read("input.memberships").view({tokens, kRegimes}).to(GetParam()), true);
   const Variable weight(counted({kHeads, kRegimes}, 12, 2), true), x(counted({tokens, kGateColumns}, 14), true);
   Tape tape;
   const Variable y =
       ops::scale_documents_by_gate(tape, x, mu, weight, ops::gated_documents(batch_of_length(kGateLength)));
   tape.backward_from(y, counted(y.shape(), 17));
-  compare("gamma", y.value());
-  compare("gamma.memberships", mu.grad());
-  compare("gamma.gamma_weight", weight.grad());
-  compare("gamma.x", x.grad());
+  golden.compare("gamma", y.value());
+  golden.compare("gamma.memberships", mu.grad());
+  golden.compare("gamma.gamma_weight", weight.grad());
+  golden.compare("gamma.x", x.grad());
 }
 
 TEST_P(LengthPriorGolden, FloorOfTheEntropyAgreesWithPyTorch) {
-  open("gates");
+  testing::PriorGolden golden("gates", GetParam());
   const int64_t tokens = kRows * kGateLength;
-  const Variable mu(file_->read("input.memberships").view({tokens, kRegimes}).to(GetParam()), true);
+  const Variable mu(golden.read("input.memberships").view({tokens, kRegimes}).to(GetParam()), true);
   Tape tape;
   const Variable floor = ops::membership_entropy_floor(tape, mu, Tensor::zeros({tokens}, DType::i32), 0.75);
   tape.backward(floor);
-  compare("floor", floor.value());
-  compare("floor.memberships", mu.grad());
+  golden.compare("floor", floor.value());
+  golden.compare("floor.memberships", mu.grad());
 }
 
 TEST_P(LengthPriorGolden, MixtureOfExpertsAgreesWithPyTorch) {
-  open("gates");
+  testing::PriorGolden golden("gates", GetParam());
   const int64_t tokens = kRows * kGateLength;
   const Variable logits(counted({tokens, kExperts}, 15, 2), true);
   const Variable outputs(counted({kExperts * tokens, kGateColumns}, 16), true);
@@ -261,9 +208,9 @@ TEST_P(LengthPriorGolden, MixtureOfExpertsAgreesWithPyTorch) {
   }
   const Variable y = ops::mix_experts(tape, chosen, weights, routing);
   tape.backward_from(y, counted(y.shape(), 17));
-  compare("mixture", y.value());
-  compare("mixture.logits", logits.grad());
-  compare("mixture.outputs", outputs.grad());
+  golden.compare("mixture", y.value());
+  golden.compare("mixture.logits", logits.grad());
+  golden.compare("mixture.outputs", outputs.grad());
 }
 
 }  // namespace
