@@ -33,6 +33,15 @@ ContextGame::Options game_options(const Configuration& configuration) {
       .seed = configuration.train.seed};
 }
 
+ContextGame::Sums sums_of(const SlotLoss& slot) {
+  const MembershipSummary memberships = summarize(slot.memberships);
+  const double tokens = static_cast<double>(slot.valid_targets);
+  return {.tokens = slot.valid_targets,
+          .loss = slot.cross_entropy,
+          .saturation = tokens * memberships.saturation,
+          .entropy = tokens * memberships.relative_entropy};
+}
+
 }  // namespace
 
 LengthGame::LengthGame(const Configuration& configuration)
@@ -48,9 +57,7 @@ std::optional<GameReport> LengthGame::observe(int64_t step, const StepResult& re
   busy_seconds_ += result.seconds.forward + result.seconds.backward;
   if (result.decision == SpikeGuard::Decision::apply) {
     for (size_t slot = 0; slot < result.slots.size(); ++slot) {
-      const SlotLoss& loss = result.slots[slot];
-      game_.observe(game_.draw(step, static_cast<int64_t>(slot)),
-                    {.tokens = loss.valid_targets, .loss = loss.cross_entropy});
+      game_.observe(game_.draw(step, static_cast<int64_t>(slot)), sums_of(result.slots[slot]));
     }
   }
   if (step % every_ != 0) return std::nullopt;

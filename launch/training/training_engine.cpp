@@ -21,17 +21,24 @@ struct TrainingEngine::SlotSums {
   std::vector<double> cross_entropy;
   std::vector<int64_t> valid_targets;
   GateStatistics gates;
+  PriorStatistics priors;
 
-  SlotSums(int64_t slots, int64_t gate_count)
-      : cross_entropy(static_cast<size_t>(slots)), valid_targets(static_cast<size_t>(slots)), gates(gate_count) {}
+  SlotSums(int64_t slots, const LanguageModel& model)
+      : cross_entropy(static_cast<size_t>(slots)),
+        valid_targets(static_cast<size_t>(slots)),
+        gates(static_cast<int64_t>(model.gates().size())),
+        priors(model.prior_memory(), slots) {}
 
-  /// Assembles the loss over the ranks. Collective.
+  /// Assembles what was measured over the ranks. Collective.
   void gather(Communicator& group, StepResult& result) {
     group.assemble(cross_entropy);
     group.sum(valid_targets);
+    result.gates = gates.measure(group);
+    const std::vector<LayerMemberships> memberships = priors.gather(group);
     double total = 0;
     for (size_t slot = 0; slot < cross_entropy.size(); ++slot) {
       result.slots.push_back({cross_entropy[slot], valid_targets[slot]});
+      if (!memberships.empty()) result.slots.back().memberships = memberships[slot];
       total += cross_entropy[slot];
       result.valid_targets += valid_targets[slot];
     }
@@ -75,14 +82,17 @@ void TrainingEngine::run_slot(int64_t step, int64_t slot, const std::function<Ba
   reducer_->begin_slot(slot);
   Tape tape;
   GateRecord gates;
+  PriorRecord priors;
   ForwardContext context{.tape = tape,
                          .batch = batch,
                          .training = true,
                          .seed = seed_,
                          .step = static_cast<uint64_t>(step),
-                         .gates = &gates};
+                         .gates = &gates,
+                         .priors = &priors};
   const LossSums loss = model_->loss(context);
   sums.gates.add(gates, batch);
+  sums.priors.add(slot, priors, batch);
   seconds.forward += watch.lap();
   tape.backward(loss.objective);
   reducer_->end_slot();
@@ -94,7 +104,7 @@ void TrainingEngine::run_slot(int64_t step, int64_t slot, const std::function<Ba
 StepResult TrainingEngine::step(int64_t step, double learning_rate, SpikeGuard& guard,
                                 const std::function<Batch(int64_t slot)>& batch_of, Watchdog& watchdog) {
   StepResult result;
-  SlotSums sums(slots_, static_cast<int64_t>(model_->gates().size()));
+  SlotSums sums(slots_, *model_);
   {
     const Watchdog::Phase phase(watchdog, "forward and backward");
     agree(group_, "forward and backward", [&] {
@@ -108,13 +118,15 @@ StepResult TrainingEngine::step(int64_t step, double learning_rate, SpikeGuard& 
   {
     const Watchdog::Phase phase(watchdog, "reduction of the gradients");
     sums.gather(group_, result);
-    result.gates = sums.gates.measure(group_);
     const Tensor& gradients = reducer_->finish();
     result.seconds.reduction = watch.lap();
     // Before the update, whose gather would overwrite a replica that has gone wrong.
     if (step % kReplicaCheckEvery == 0) check_replicas(group_, model_->parameters());
     decide_and_update(gradients, learning_rate, guard, result);
-    if (result.decision == SpikeGuard::Decision::apply) update_gates(sums.gates, result);
+    if (result.decision == SpikeGuard::Decision::apply) {
+      update_gates(sums.gates, result);
+      if (model_->prior_memory()) sums.priors.update(*model_->prior_memory());
+    }
   }
   watchdog.beat(step);
   return result;

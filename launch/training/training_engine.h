@@ -12,6 +12,7 @@
 #include "core/tensor/batch.h"
 #include "launch/config/configuration.h"
 #include "launch/training/gate_statistics.h"
+#include "launch/training/prior_statistics.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/shard_layout.h"
 #include "parallel/sharded_optimizer.h"
@@ -34,6 +35,7 @@ struct PhaseSeconds {
 struct SlotLoss {
   double cross_entropy = 0;  ///< sum
   int64_t valid_targets = 0;
+  LayerMemberships memberships = {};  ///< of the tokens with a target
 };
 
 /// Equal on all ranks, but for the seconds.

@@ -1,5 +1,7 @@
 #include "launch/training/length_game.h"
 
+#include <cmath>
+
 #include "launch/config/load_configuration.h"
 #include "tests/core/error_check.h"
 
@@ -61,12 +63,35 @@ TEST(LengthGame, UpdatesFromTheSlotsOfAppliedSteps) {
   EXPECT_GT(report->decision.probabilities[1], 0.5);
   EXPECT_EQ(report->imbalance, 1);
 
+  EXPECT_EQ(report->played[0].saturation + report->played[1].saturation, 0);  // no memberships
+
   LengthGame again(game_of("4,8", "per_rank"));
   again.set_state(game.state(), "here");
   EXPECT_EQ(again.state(), game.state());
   LengthGame other(game_of("2,4,8"));
   testing::expect_error(Fault::kUser, {"runs/a/step_1", "2 lengths", "3"},
                         [&] { other.set_state(game.state(), "runs/a/step_1"); });
+}
+
+TEST(LengthGame, MembershipsWeighByTargets) {
+  const std::unique_ptr<Communicator> alone = make_single_communicator();
+  LengthGame game(game_of("4,8"));
+  StepResult result;
+  for (const int64_t targets : {10, 30}) {
+    SlotLoss slot{.cross_entropy = 0, .valid_targets = targets};
+    slot.memberships = {
+        {.regimes = 2, .tokens = targets, .saturated = targets, .entropy = 0, .sums = {}},
+        {.regimes = 2, .tokens = targets, .saturated = targets / 10, .entropy = 10 * std::log(2.0), .sums = {}}};
+    result.slots.push_back(slot);
+  }
+  game.observe(1, result, *alone);
+  result.decision = SpikeGuard::Decision::skip_spike;
+  const std::optional<GameReport> report = game.observe(2, result, *alone);
+  const size_t played = report->played[0].tokens > 0 ? 0 : 1;
+  EXPECT_DOUBLE_EQ(report->played[played].saturation, 22);  // means over layers: 0.55 of 40 targets
+  EXPECT_DOUBLE_EQ(report->played[played].entropy, 10);     // (0 + 1) / 2 of 10, (0 + 1/3) / 2 of 30
+  // u = -L - 0.1 (0.55 - 0.5) + 0.05 * 0.25
+  EXPECT_NEAR(report->decision.utilities[played], -0.005 + 0.0125, 1e-15);
 }
 
 }  // namespace
