@@ -185,6 +185,61 @@ void load_gates(const TensorDirectory& directory, LanguageModel& model, std::set
   }
 }
 
+constexpr const char* kPriorTemperature = "prior.temperature";
+constexpr const char* kPriorWarm = "prior.warm";
+
+/// Names of what the prior memory holds of one trained length.
+struct PriorNames {
+  explicit PriorNames(int64_t length)
+      : memberships(fmt::format("prior.memberships.{}", length)),
+        alignment(fmt::format("prior.alignment.{}", length)),
+        updates(fmt::format("prior.updates.{}", length)) {}
+  std::string memberships, alignment, updates;
+};
+
+/// What the length-aware prior remembers, in f64, and the two values it is used with.
+std::vector<NamedTensor> prior_tensors(const LanguageModel& model) {
+  const PriorMemory* const memory = model.prior_memory();
+  if (!memory) return {};
+  std::vector<NamedTensor> tensors = {{kPriorTemperature, Tensor::from<double>({}, {memory->control().temperature})},
+                                      {kPriorWarm, Tensor::from<double>({}, {memory->control().warm})}};
+  for (const auto& [length, entry] : memory->entries()) {
+    const PriorNames names(length);
+    tensors.push_back({names.memberships, entry.memberships});
+    tensors.push_back({names.alignment, entry.alignment});
+    tensors.push_back({names.updates, Tensor::from<double>({}, {static_cast<double>(entry.updates)})});
+  }
+  return tensors;
+}
+
+/// Tensor `name` of `expected` shape in f64; it leaves `unused`.
+Tensor read_memory(const TensorDirectory& directory, const std::string& name, const Shape& expected,
+                   std::set<std::string>& unused) {
+  if (unused.erase(name) == 0) throw user_error("{}: tensor '{}' is missing", directory.path().string(), name);
+  const Tensor value = directory.read(name);
+  if (value.shape() != expected) {
+    throw user_error("{}: tensor '{}' has shape {}; expected {}", directory.path().string(), name, value.shape().text(),
+                     expected.text());
+  }
+  return value.to(DType::f64);
+}
+
+void load_prior(const TensorDirectory& directory, LanguageModel& model, std::set<std::string>& unused) {
+  PriorMemory* const memory = model.prior_memory();
+  if (!memory) return;
+  const double temperature = read_scalar(directory, kPriorTemperature, unused);
+  memory->set_control({.temperature = temperature, .warm = read_scalar(directory, kPriorWarm, unused)});
+  const int64_t layers = memory->options().layers, regimes = memory->options().regimes;
+  for (int64_t length = 1; length <= model.config().context_length; ++length) {
+    const PriorNames names(length);
+    if (!unused.contains(names.memberships)) continue;
+    PriorMemory::Entry& entry = memory->entry(length);
+    entry.memberships.copy_from(read_memory(directory, names.memberships, {layers, length, regimes}, unused));
+    entry.alignment.copy_from(read_memory(directory, names.alignment, {layers, regimes, regimes}, unused));
+    entry.updates = static_cast<int64_t>(read_scalar(directory, names.updates, unused));
+  }
+}
+
 void check_nothing_left(const TensorDirectory& directory, const std::set<std::string>& unused, bool tied) {
   for (const std::string& name : unused) {
     const bool tied_head = tied && name == "lm_head.weight";  // a copy of the embedding
@@ -211,7 +266,9 @@ void export_huggingface(const LanguageModel& model, const fs::path& directory, i
   }
   create_directories_durably(directory);
   std::vector<NamedTensor> tensors = huggingface_tensors(model);
-  for (NamedTensor& entry : amor_tensors(model)) tensors.push_back(std::move(entry));
+  for (auto more : {amor_tensors, prior_tensors}) {
+    for (NamedTensor& entry : more(model)) tensors.push_back(std::move(entry));
+  }
   write_safetensors(directory / "model.safetensors", std::move(tensors), {{"format", "pt"}});
   nlohmann::ordered_json generation = {{"do_sample", true}};
   if (eos_token_id >= 0) generation["eos_token_id"] = eos_token_id;
@@ -234,6 +291,7 @@ std::unique_ptr<LanguageModel> import_huggingface(const fs::path& directory, DTy
     }
   }
   load_gates(source, *model, unused);
+  load_prior(source, *model, unused);
   check_nothing_left(source, unused, config.tie_embeddings);
   return model;
 }

@@ -169,7 +169,8 @@ struct ConfigKind {
 /// The first kind that describes a configuration is the one it is exported as.
 constexpr ConfigKind kKinds[] = {
     {"gpt2", [](const ModelConfig& config) { return config.family == "gpt2"; }, gpt2_config, read_gpt2},
-    {"llama", [](const ModelConfig& config) { return config.family == "transformer"; }, llama_config, read_llama},
+    {"llama", [](const ModelConfig& config) { return config.family == "transformer" && !config.has_memberships(); },
+     llama_config, read_llama},
     {"mamba2", [](const ModelConfig& config) { return config.family == "mamba2" && !config.feed_forward; },
      mamba2_config, read_mamba2},
     {kNativeModelType, [](const ModelConfig&) { return true; }, native_config, read_native_config}};

@@ -10,8 +10,8 @@ namespace longhaul {
 
 inline constexpr const char* kNativeModelType = "longhaul";
 
-/// {"model_type": "longhaul", "model": {...}, "gate": {...}}: every key of those sections that belongs to the model and
-/// not to its training.
+/// {"model_type": "longhaul", "model": {...}, "gate": {...}, "rpa": {...}}: every key of those sections that belongs to
+/// the model and not to its training.
 nlohmann::ordered_json native_config(const ModelConfig& config);
 
 /// The configuration such a file describes; keys that it leaves out have their defaults. user_error naming the file for
