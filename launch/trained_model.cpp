@@ -68,10 +68,11 @@ TrainedModel load_trained_model(const std::filesystem::path& path, const std::st
   result.weights = choose_weights(weights, result.configuration, reader.manifest(), result.origin.string());
   result.model = make_model(result.configuration.values.model, result.configuration.values.train.seed);
   read_values(reader, result.weights == "raw" ? "parameter" : result.weights, *result.model);
-  if (!result.model->gates().empty()) {
+  if (!result.model->gates().empty() || result.model->prior_memory()) {
     const std::string origin = result.origin.string();
-    set_gate_states(*result.model, ControllerState::from_json(reader.manifest().extras.controller_state, origin).gates,
-                    origin);
+    const ControllerState state = ControllerState::from_json(reader.manifest().extras.controller_state, origin);
+    set_gate_states(*result.model, state.gates, origin);
+    restore_prior(*result.model, state.prior, reader);
   }
   result.tokenizer = tokenizer_beside(result.origin);
   return result;

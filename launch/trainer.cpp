@@ -1,5 +1,7 @@
 #include "launch/trainer.h"
 
+#include <map>
+
 #include "core/comm/agreement.h"
 #include "core/tensor/split_rows.h"
 #include "kernels/error.h"
@@ -19,10 +21,12 @@ int Trainer::run() {
   while (step < config_.train.steps && !(stopped = should_stop(step))) {
     ++step;
     const Stopwatch watch;
-    const double learning_rate = schedule_.rate(step) * chaos_.factor(step);
+    const double chaos = chaos_.factor(step), learning_rate = schedule_.rate(step) * chaos;
+    prior_->prepare(step, chaos, engine_->model());
     const StepResult result = train_step(step, learning_rate);
     log_->step(step, learning_rate, result, watch.seconds(), engine_->timeline());
     if (const auto report = game_->observe(step, result, group_)) log_->game(step, *report);
+    prior_->observe(result);
     if (validation_due(step)) validate(step);
     if (config_.checkpoint.every > 0 && step % config_.checkpoint.every == 0) save(step);
     if (const auto report = writer_->poll()) saved(*report);
@@ -65,15 +69,16 @@ void Trainer::validate(int64_t step) {
     return result.mean();
   };
   // Weights are compared by their score over whole rows, the last.
+  std::map<std::string, double> scores;
   const auto score = [&](const std::string& weights) {
-    double last = 0;
-    for (const int64_t length : game_->lengths()) last = score_at(weights, length);
-    return last;
+    for (const int64_t length : game_->lengths()) scores[weights] = score_at(weights, length);
+    return scores[weights];
   };
   const std::string data = fmt::format("{}, {} rows", identity_.data, rows);
   const auto decision = selection_->validate(step, data, engine_->optimizer(), score);
   if (decision) log_->selective_average(step, *decision);
   log_->best_weights(selection_->best());
+  if (const auto report = prior_->validate(data, scores["raw"], engine_->model())) log_->prior(step, *report);
 }
 
 void Trainer::save(int64_t step) {
@@ -82,11 +87,20 @@ void Trainer::save(int64_t step) {
   extras.config_hash = configuration_.hash();
   extras.configuration = configuration_.ini();
   extras.data_position = step * config_.train.slots * config_.train.rows_per_slot;
-  extras.controller_state = ControllerState{engine_->optimizer().updates(), guard_.state(),      identity_,
-                                            gate_states(engine_->model()),  selection_->state(), game_->state()}
+  extras.controller_state = ControllerState{.updates = engine_->optimizer().updates(),
+                                            .guard = guard_.state(),
+                                            .identity = identity_,
+                                            .gates = gate_states(engine_->model()),
+                                            .swa = selection_->state(),
+                                            .game = game_->state(),
+                                            .prior = prior_state(engine_->model()),
+                                            .prior_control = prior_->state()}
                                 .to_json();
   extras.best_weights = selection_->best().to_json();
-  const std::vector<TensorSlice> slices = engine_->optimizer().state();
+  std::vector<TensorSlice> slices = engine_->optimizer().state();
+  if (group_.is_root()) {
+    for (TensorSlice& slice : prior_slices(engine_->model())) slices.push_back(std::move(slice));
+  }
   for (const SaveReport& report : writer_->begin(step, slices, extras)) saved(report);
   last_saved_ = step;
 }

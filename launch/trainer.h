@@ -14,6 +14,7 @@
 #include "launch/config/load_configuration.h"
 #include "launch/metrics/stopwatch.h"
 #include "launch/training/length_game.h"
+#include "launch/training/prior_control.h"
 #include "launch/training/stop_signal.h"
 #include "launch/training/training_engine.h"
 #include "launch/training/training_log.h"
@@ -76,6 +77,7 @@ class Trainer {
   LrSchedule schedule_;
   ChaosWarmIn chaos_;
   std::unique_ptr<LengthGame> game_;
+  std::unique_ptr<PriorControl> prior_;
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<TrainingLog> log_;
   int64_t first_step_ = 1;

@@ -145,6 +145,7 @@ void Trainer::require_equal_ranks() {
 
 void Trainer::make_engine() {
   selection_ = std::make_unique<WeightSelection>(config_);
+  prior_ = std::make_unique<PriorControl>(config_);
   engine_ = std::make_unique<TrainingEngine>(group_, config_);
   watched_engine_ = engine_.get();
 }
@@ -160,8 +161,10 @@ std::vector<std::string> Trainer::resume_from(CheckpointReader& checkpoint) {
     best = BestWeights::from_json(checkpoint.manifest().extras.best_weights, origin);
     set_gate_states(engine_->model(), state.gates, origin);
     game_->set_state(state.game, origin);
+    prior_->set_state(state.prior_control, origin);
   });
   load_optimizer(group_, engine_->optimizer(), checkpoint, state.updates);
+  agree(group_, "checkpoint", [&] { restore_prior(engine_->model(), state.prior, checkpoint); });
   guard_.set_state(state.guard);
   selection_->restore(state.swa, best);
   last_saved_ = last_committed_ = checkpoint.manifest().step;
@@ -185,6 +188,7 @@ void Trainer::take_initial_weights() {
     parameter.variable.value().copy_from(other.variable.value().to(parameter.variable.dtype()));
   }
   set_gate_states(engine_->model(), gate_states(*source.model), "checkpoint.init_from " + config_.checkpoint.init_from);
+  copy_prior(engine_->model(), *source.model);
   engine_->optimizer().restart_from_values();
 }
 

@@ -12,7 +12,7 @@ namespace longhaul {
 /// Elements [offset, offset + count) of the tensor `kind`/`name` of `shape`, row-major, at `data`. The slices of one
 /// kind over all ranks cover every tensor exactly once.
 struct TensorSlice {
-  std::string kind;  ///< "parameter", "adam_m", "adam_v", "master", "ema", "swa"
+  std::string kind;  ///< "parameter", "adam_m", "adam_v", "master", "ema", "swa", "prior"
   std::string name;  ///< global parameter name
   Shape shape;       ///< of the whole tensor
   DType dtype = DType::f32;

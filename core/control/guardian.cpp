@@ -24,7 +24,7 @@ GaussianPolicy::Features features_of(const ValidationMeasure& measure) {
 
 Guardian::Guardian(Options options) : options_(options) {
   if (!(options.power == 0 || (options.power > 0.5 && options.power <= 1))) {
-    throw user_error("guardian.p is {}; expected 0 (constant steps) or 1/2 < p <= 1", options.power);
+    throw user_error("guardian.power is {}; expected 0 (constant steps) or 1/2 < power <= 1", options.power);
   }
   if (!(options.tau_min > 0 && options.tau_min <= options.tau_start && options.tau_start <= options.tau_max)) {
     throw user_error("guardian: temperatures {} <= {} <= {} expected (least, start, most), the least above 0",

@@ -29,8 +29,8 @@ examples:
   longhaul train --config finetune.ini --set checkpoint.init_from=imported/gpt2/checkpoints/step_00000000
 )help";
 
-std::vector<TensorSlice> parameter_slices(const LanguageModel& model) {
-  std::vector<TensorSlice> slices;
+std::vector<TensorSlice> model_slices(const LanguageModel& model) {
+  std::vector<TensorSlice> slices = prior_slices(model);
   for (const Parameter& parameter : model.parameters().parameters()) {
     const Tensor& value = parameter.variable.value();
     slices.push_back({"parameter", parameter.name, value.shape(), value.dtype(), 0, value.count(), value.raw()});
@@ -54,12 +54,13 @@ int run_import(const std::vector<std::string>& words) {
   CheckpointExtras extras;
   extras.config_hash = model.configuration.hash();
   extras.configuration = model.configuration.ini();
-  if (!model.model->gates().empty()) {
+  if (!model.model->gates().empty() || model.model->prior_memory()) {
     ControllerState state;
     state.gates = gate_states(*model.model);
+    state.prior = prior_state(*model.model);
     extras.controller_state = state.to_json();
   }
-  const std::vector<SaveReport> reports = writer.begin(0, parameter_slices(*model.model), extras);
+  const std::vector<SaveReport> reports = writer.begin(0, model_slices(*model.model), extras);
   fmt::print("imported {} ({} parameters, {} tokenizer) to {}\n", from.string(),
              model.model->parameters().parameter_count(), model.tokenizer ? model.tokenizer->name() : "no",
              reports.back().directory.string());

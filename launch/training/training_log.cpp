@@ -113,9 +113,11 @@ std::string fire_text(const std::vector<GateInterval>& gates) {
   return rates.empty() ? "" : "  fire " + rates + " %";
 }
 
-void TrainingLog::count_gates(const std::vector<GateMeasurement>& gates) {
-  gates_.resize(gates.size());
-  for (size_t gate = 0; gate < gates.size(); ++gate) gates_[gate].add(gates[gate]);
+void TrainingLog::count(const StepResult& result) {
+  gates_.resize(result.gates.size());
+  for (size_t gate = 0; gate < gates_.size(); ++gate) gates_[gate].add(result.gates[gate]);
+  if (result.decision != SpikeGuard::Decision::apply) return;
+  for (const SlotLoss& slot : result.slots) add_memberships(memberships_, slot.memberships);
 }
 
 void TrainingLog::add_gates(MetricsLine& line) const {
@@ -126,10 +128,18 @@ void TrainingLog::add_gates(MetricsLine& line) const {
   }
 }
 
+void TrainingLog::add_memberships_of_interval(MetricsLine& line) const {
+  if (memberships_.empty()) return;
+  const MembershipSummary summary = summarize(memberships_);
+  line.values.emplace_back("saturation", summary.saturation);
+  line.values.emplace_back("membership_entropy", summary.relative_entropy);
+  line.values.emplace_back("collapse", summary.collapse);
+}
+
 void TrainingLog::step(int64_t step, double learning_rate, const StepResult& result, double seconds,
                        const ReductionTimeline& timeline) {
   throughput_.add_step(seconds);
-  count_gates(result.gates);
+  count(result);
   const bool due = step % config_.metrics.every == 0 || step == config_.train.steps || step == 1;
   if (!is_root_ || (!due && result.decision == SpikeGuard::Decision::apply)) return;
   line(console_line(step, config_.train.steps, learning_rate, result, throughput_) + fire_text(gates_));
@@ -153,8 +163,10 @@ void TrainingLog::step(int64_t step, double learning_rate, const StepResult& res
                        {"seconds_norm", phases.norm},
                        {"seconds_update", phases.update}}};
   add_gates(metrics);
+  add_memberships_of_interval(metrics);
   metrics_->write(metrics);
   gates_.clear();
+  memberships_.clear();
   if (ranks_ > 1) reduction(step, timeline);
 }
 
@@ -198,6 +210,37 @@ void TrainingLog::game(int64_t step, const GameReport& report) {
   }
   metrics.values.emplace_back("imbalance", report.imbalance);
   line(fmt::format("{}; loss{}; imbalance {:.2f}", decision.line(), losses, report.imbalance));
+  metrics_->write(metrics);
+}
+
+void TrainingLog::prior(int64_t step, const PriorReport& report) {
+  if (!is_root_) return;
+  const ValidationMeasure& measure = report.measure;
+  MetricsLine metrics{report.guardian ? "guardian" : "temperature",
+                      step,
+                      {{"gate_delta", measure.gate_delta},
+                       {"saturation", measure.saturation},
+                       {"membership_entropy", measure.entropy}}};
+  if (report.guardian) {
+    const Guardian::Decision& decision = *report.guardian;
+    line(decision.line());
+    metrics.values.insert(metrics.values.end(), {{"acted", int64_t{decision.acted}},
+                                                 {"rewarded", int64_t{decision.rewarded}},
+                                                 {"reward", decision.reward},
+                                                 {"advantage", decision.advantage},
+                                                 {"step_size", decision.step_size},
+                                                 {"tau", decision.tau},
+                                                 {"lambda_delta", decision.lambda_delta},
+                                                 {"lambda_saturation", decision.lambda_saturation},
+                                                 {"over_tightening", decision.over_tightening},
+                                                 {"over_saturation", decision.over_saturation}});
+  }
+  if (report.schedule) {
+    const TemperatureSchedule::Decision& decision = *report.schedule;
+    line(decision.line());
+    metrics.values.insert(metrics.values.end(),
+                          {{"nudged", int64_t{decision.nudged}}, {"gain", decision.gain}, {"nudges", decision.nudges}});
+  }
   metrics_->write(metrics);
 }
 

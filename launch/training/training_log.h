@@ -11,6 +11,7 @@
 #include "launch/metrics/metrics_log.h"
 #include "launch/metrics/throughput.h"
 #include "launch/training/length_game.h"
+#include "launch/training/prior_control.h"
 #include "launch/training/training_engine.h"
 #include "launch/training/training_state.h"
 #include "launch/training/validation.h"
@@ -54,6 +55,7 @@ class TrainingLog {
   void validation(int64_t step, const std::string& weights, int64_t length, const ValidationScore& score,
                   double seconds);
   void game(int64_t step, const GameReport& report);
+  void prior(int64_t step, const PriorReport& report);
   void selective_average(int64_t step, const SelectiveAverage::Decision& decision);
   void best_weights(const BestWeights& best);  ///< on the console; nothing when there are none
   void save(const SaveReport& report);
@@ -64,16 +66,20 @@ class TrainingLog {
   /// line.
   void reduction(int64_t step, const ReductionTimeline& timeline);
 
-  /// Adds a step to the gates' interval.
-  void count_gates(const std::vector<GateMeasurement>& gates);
+  /// Adds a step to the interval of gates and memberships.
+  void count(const StepResult& result);
   /// "fire_rate.K", "entropy.K", "threshold.K" of every gate K, over the steps since the last line.
   void add_gates(MetricsLine& line) const;
+  /// "saturation", "membership_entropy" and "collapse" of the applied steps since the last line, for models with
+  /// memberships.
+  void add_memberships_of_interval(MetricsLine& line) const;
 
   bool is_root_;
   int ranks_;
   const Configuration& config_;
   Throughput throughput_;
   std::vector<GateInterval> gates_;
+  LayerMemberships memberships_;
   std::unique_ptr<MetricsLog> metrics_;
 };
 

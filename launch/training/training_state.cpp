@@ -58,6 +58,8 @@ std::string ControllerState::to_json() const {
         {"entered", swa->entered}, {"entry", swa->entry}, {"snapshots", swa->snapshots}, {"data", swa->data}};
   }
   if (game) json["context_game"] = game_to_json(*game);
+  if (prior) json["prior"] = prior_to_json(*prior);
+  if (prior_control) json["prior_control"] = control_to_json(*prior_control);
   return json.dump();
 }
 
@@ -81,10 +83,14 @@ ControllerState ControllerState::from_json(const std::string& text, const std::s
                    swa.at("data").get<std::string>()};
     }
     if (json.contains("context_game")) state.game = game_from_json(json["context_game"]);
+    if (json.contains("prior")) state.prior = prior_from_json(json["prior"]);
+    if (json.contains("prior_control")) state.prior_control = control_from_json(json["prior_control"]);
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw user_error("{}: the controller state cannot be read ({}); it was written by another version", origin,
                      error.what());
+  } catch (const Error& error) {
+    throw error.within(origin);
   }
 }
 
@@ -124,7 +130,9 @@ std::vector<std::string> check_resumable(const ResolvedConfiguration& now, const
                                          const CheckpointReader& checkpoint) {
   const std::string origin = checkpoint.directory().string();
   const CheckpointExtras& extras = checkpoint.manifest().extras;
-  const ResolvedConfiguration then = parse_configuration(extras.configuration, origin + " (configuration)");
+  ResolvedConfiguration then = parse_configuration(extras.configuration, origin + " (configuration)");
+  then.values.model = resolved(then.values.model);  // keys that are newer than the checkpoint stand for what it did
+  then.refresh_text();
   std::vector<std::string> changed;
   for (const ConfigurationDifference& difference : differences(now.text, then.text)) {
     for (const ConfigKey& key : key_table()) {

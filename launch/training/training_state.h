@@ -13,6 +13,8 @@
 #include "core/control/spike_guard.h"
 #include "core/models/language_model.h"
 #include "launch/config/load_configuration.h"
+#include "launch/training/prior_control.h"
+#include "launch/training/prior_state.h"
 #include "parallel/checkpoint_reader.h"
 #include "parallel/sharded_optimizer.h"
 
@@ -32,6 +34,8 @@ struct ControllerState {
   std::vector<EntropyGate::State> gates = {};  ///< by entropy gate; models without have none
   std::optional<SelectiveAverage::State> swa = {};
   std::optional<ContextGame::State> game = {};  ///< nothing where no lengths are chosen
+  std::optional<PriorState> prior = {};         ///< nothing for models without memberships
+  std::optional<PriorControl::State> prior_control = {};
 
   std::string to_json() const;
   static ControllerState from_json(const std::string& text, const std::string& origin);

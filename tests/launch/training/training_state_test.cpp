@@ -4,6 +4,8 @@
 
 #include "kernels/error.h"
 #include "launch/trainer.h"
+#include "tests/core/error_check.h"
+#include "tests/parallel/checkpoint_fixture.h"
 
 namespace longhaul {
 namespace {
@@ -38,6 +40,40 @@ TEST(ControllerState, ForeignTextNamesItsOrigin) {
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()).rfind("runs/a/step_1: ", 0), 0u);
   }
+}
+
+/// A checkpoint of a run with this configuration.
+CheckpointReader checkpoint_of(const std::filesystem::path& run_directory, const std::string& configuration) {
+  testing::run_ranks(1, [&](Communicator& group) {
+    const RunDirectory run = RunDirectory::acquire(group, run_directory);
+    CheckpointOptions options;
+    options.background = false;
+    CheckpointWriter writer(group, run, options);
+    testing::ToyState state(1);
+    CheckpointExtras extras = testing::toy_extras(1);
+    extras.configuration = configuration;
+    extras.controller_state = ControllerState{1, {}, {"data", "tokenizer"}}.to_json();
+    writer.begin(1, state.slices(0, 1), extras);
+  });
+  return CheckpointReader::open(resolve_checkpoint(run_directory));
+}
+
+TEST(CheckResumable, KeysThatAreNewerThanACheckpointStandForWhatItDid) {
+  testing::TemporaryDirectory directory;
+  ResolvedConfiguration now = parse_configuration("", "", {"model.vocab_size=16"});
+  now.values.model = resolved(now.values.model);
+  now.refresh_text();
+  const std::string text = now.ini();
+  const size_t begin = text.find("[rpa]"), end = text.find("\n[", begin);
+  ASSERT_NE(text.find("prior = off", begin), std::string::npos);
+  const CheckpointReader checkpoint =
+      checkpoint_of(directory.path(), text.substr(0, begin) + text.substr(end + 1));  // without [rpa]
+  EXPECT_TRUE(check_resumable(now, {"data", "tokenizer"}, checkpoint).empty());
+  now.values.model.rpa.prior = "on";
+  now.refresh_text();
+  testing::expect_error(Fault::kUser, {"rpa.prior is on", "off"}, [&] {
+    check_resumable(now, {"data", "tokenizer"}, checkpoint);
+  });
 }
 
 TEST(ScheduleOf, DecaysUntilTheEndOfTheRunUnlessToldOtherwise) {
