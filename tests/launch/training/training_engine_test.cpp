@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/tensor/split_rows.h"
+
 namespace longhaul {
 namespace {
 
@@ -151,6 +153,51 @@ TEST(TrainingEngine, UpdateBeforeUsesItsOwnStepAndNeedsOneSlot) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("train.slots is 2"), std::string::npos);
   }
+}
+
+Configuration tiny_fuzzy(int64_t slots) {
+  Configuration config = tiny(slots, 1);
+  config.model.family = "fuzzy_transformer";
+  config.model.n_layer = 2;
+  config.model.rpa.regimes = 3;
+  config.model.n_kv_head = config.model.d_ff = 0;
+  config.model.norm_epsilon = 0;
+  config.model.rpa.prior = "auto";
+  config.model = resolved(config.model);
+  return config;
+}
+
+TEST(TrainingEngine, AppliedStepsMoveThePriorMemoryOfTheLengthsTheyPlayed) {
+  OneRank run(tiny_fuzzy(2));
+  const StepResult result = run.engine.step(
+      1, 1e-3, run.guard, [](int64_t slot) { return slot == 0 ? row(1, 1) : split_rows(row(1, 1), 25); }, run.watchdog);
+  ASSERT_EQ(result.slots.size(), 2u);
+  for (const SlotLoss& slot : result.slots) {
+    ASSERT_EQ(slot.memberships.size(), 2u);
+    EXPECT_EQ(slot.memberships[1].tokens, 49);
+    EXPECT_NEAR(slot.memberships[1].sums[0] + slot.memberships[1].sums[1] + slot.memberships[1].sums[2], 49, 1e-4);
+  }
+  const auto& entries = run.engine.model().prior_memory()->entries();
+  ASSERT_EQ(entries.size(), 2u);
+  for (const int64_t length : {25, 50}) {
+    EXPECT_EQ(entries.at(length).updates, 1);
+    const double* const first = entries.at(length).memberships.data<double>();
+    EXPECT_NEAR(first[0] + first[1] + first[2], 1, 1e-6);
+    double columns = 0;  // each of the alignment's three sums to 1
+    for (int64_t i = 0; i < 9; ++i) columns += entries.at(length).alignment.data<double>()[i];
+    EXPECT_NEAR(columns, 3, 1e-5);
+  }
+}
+
+TEST(TrainingEngine, SkippedStepsLeaveThePriorMemoryAlone) {
+  OneRank run(tiny_fuzzy(1));
+  run.engine.model().parameters().find("fuzzy.ln_f.weight").variable.value().data<float>()[0] =
+      std::numeric_limits<float>::quiet_NaN();
+  const StepResult result = run.engine.step(
+      1, 1e-3, run.guard, [](int64_t) { return row(1, 1); }, run.watchdog);
+  EXPECT_EQ(result.decision, SpikeGuard::Decision::skip_nonfinite);
+  EXPECT_EQ(result.slots[0].memberships[0].tokens, 49);
+  EXPECT_TRUE(run.engine.model().prior_memory()->entries().empty());
 }
 
 TEST(TrainingEngine, LearnsARepeatedRow) {
