@@ -110,6 +110,32 @@ def eval_of_a_checkpoint_and_its_export_equal_the_validation(place):
         assert not any(word in text for word in ("guardian", "game", "lambda", "policy")), text
 
 
+def test_of_option(family):
+    def the_prior_as_an_option_keeps_the_hash(place):
+        settings = [*runs.FAMILIES.get(family, []), "rpa.prior=on", "rpa.warm_steps=6", "model.dropout=0.1", "train.steps=10",
+                    "guardian.enabled=true", "validation.every=4", "validation.max_tokens=256", "game.lengths=16,32", "game.every=4"]
+        name, hashes = f"option_{family}", {}
+        for ranks in (1, 2, 4):
+            runs.must(runs.train(place.config(f"{name}_{ranks}"), *settings, ranks=ranks))
+            hashes[ranks] = runs.state_hash(place.run_directory(f"{name}_{ranks}"))
+        config = place.config(f"{name}_stopped")
+        runs.must(runs.train(config, *settings, "train.stop_after=5", "model.recompute=true", ranks=2), code=75)
+        runs.must(runs.train(config, *settings, ranks=1))
+        hashes["stopped"] = runs.state_hash(place.run_directory(f"{name}_stopped"))
+        assert len(set(hashes.values())) == 1, hashes
+        words = ["--data", place.data, "--context", "32", "--max-tokens", "256"]
+        exported = place.path / f"exported_{name}"
+        runs.must(runs.run(["export", "--run", place.run_directory(f"{name}_1"), "--out", exported]))
+        imported = place.path / f"imported_{name}"
+        runs.must(runs.run(["import", "--from", exported, "--out", imported]))
+        found = {runs.must(runs.run(["eval", *source, *words])).stdout.splitlines()[1]
+                 for source in (["--run", place.run_directory(f"{name}_1")], ["--hf", exported], ["--run", imported])}
+        assert len(found) == 1, found
+        return hashes[1]
+    the_prior_as_an_option_keeps_the_hash.__name__ = f"the_prior_in_{family}_keeps_the_hash"
+    return the_prior_as_an_option_keeps_the_hash
+
+
 def failures_show_in_the_metrics(place):
     for line in lines_of(place, "plain", "train"):
         assert 0 <= line["saturation"] < 0.5 and 1 / 3 <= line["collapse"] < 0.9 and 0.5 < line["membership_entropy"] <= 1, line
@@ -132,5 +158,5 @@ def failures_show_in_the_metrics(place):
 if __name__ == "__main__":
     runs.main([controllers_that_are_off_leave_a_plain_run, test_of("global"), test_of("per_rank"), averages_do_not_touch_training,
                killed_run_ends_the_same, scripted_temperature_keeps_the_hash_and_nudges,
-               guardian_may_come_later_and_starts_afresh, eval_of_a_checkpoint_and_its_export_equal_the_validation,
+               *[test_of_option(family) for family in ("transformer", "serial", "fused", "amor")], guardian_may_come_later_and_starts_afresh, eval_of_a_checkpoint_and_its_export_equal_the_validation,
                failures_show_in_the_metrics])
