@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct BuildProgress {
 
 struct BuildOptions {
   std::vector<std::filesystem::path> inputs;  ///< * in this order
+  /// * Of every input the split (index into kSplitNames) of all its documents; nothing, or no element: drawn by shares.
+  std::vector<std::optional<int64_t>> input_splits = {};
   std::filesystem::path output;
   RecordOptions records;                    ///< * (but for block_bytes)
   SplitShares shares = {98, 1, 1};          ///< *

@@ -32,7 +32,11 @@ DatasetWriter::DatasetWriter(const DatasetWriterOptions& options, const Tokenize
 }
 
 void DatasetWriter::add_document(std::span<const int32_t> ids, std::span<const uint8_t> target_mask) {
-  writers_[static_cast<size_t>(next_split())].add_document(ids, target_mask);
+  add_document_to(next_split(), ids, target_mask);
+}
+
+void DatasetWriter::add_document_to(int64_t split, std::span<const int32_t> ids, std::span<const uint8_t> target_mask) {
+  writers_.at(static_cast<size_t>(split)).add_document(ids, target_mask);
   ++documents_;
 }
 

@@ -41,6 +41,8 @@ class DatasetWriter {
 
   /// The next document, its end-of-text id included, with a target mask exactly when its split is masked.
   void add_document(std::span<const int32_t> ids, std::span<const uint8_t> target_mask = {});
+  /// The same into a given split (index into kSplitNames).
+  void add_document_to(int64_t split, std::span<const int32_t> ids, std::span<const uint8_t> target_mask = {});
   /// The manifest, written. user_error when a split that was asked for got no document.
   Manifest finish();
 

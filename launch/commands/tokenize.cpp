@@ -25,6 +25,10 @@ constexpr const char* kUsage =
     "usage: longhaul tokenize --input FILE... --out DIR --tokenizer KIND [OPTION]...\n"
     "\n"
     "  --input FILE...             text, JSON lines (.jsonl), gzip (.gz) of both; read in this order\n"
+    "  --valid-input FILE, --test-input FILE\n"
+    "                              text of that split alone, may be repeated; --input is then train alone, unless "
+    "--split "
+    "says else\n"
     "  --out DIR                   new, empty, or left by a tokenize that did not end; a finished dataset is never "
     "replaced\n"
     "  --tokenizer gpt2            byte-level BPE; needs --encoder-json FILE --vocab-bpe FILE\n"
@@ -45,7 +49,10 @@ constexpr const char* kUsage =
     "  longhaul tokenize --input books/*.txt --out data/books --tokenizer bytes\n"
     "  longhaul tokenize --input web.jsonl.gz --out data/web --tokenizer gpt2 --encoder-json encoder.json --vocab-bpe "
     "vocab.bpe\n"
-    "  longhaul tokenize --input corpus.txt --out data/corpus --tokenizer sentencepiece --train-sentencepiece 8000\n";
+    "  longhaul tokenize --input corpus.txt --out data/corpus --tokenizer sentencepiece --train-sentencepiece 8000\n"
+    "  longhaul tokenize --input wiki.train.raw --valid-input wiki.valid.raw --test-input wiki.test.raw --out "
+    "data/wikitext2 \\\n"
+    "      --document-separator line --tokenizer gpt2 --encoder-json encoder.json --vocab-bpe vocab.bpe\n";
 
 /// The index of the value among the names; user_error that lists them.
 size_t choice(const Arguments& arguments, const std::string& option, const std::vector<std::string>& names) {
@@ -67,7 +74,11 @@ void allow_only_for(const Arguments& arguments, const std::string& kind, const s
 
 std::unique_ptr<Tokenizer> train_tokenizer(const BuildOptions& options, int64_t vocab_size) {
   fmt::print(stderr, "training a SentencePiece vocabulary of {}\n", vocab_size);
-  TrainingLines lines(options.inputs, options.records);
+  std::vector<std::filesystem::path> training;
+  for (size_t i = 0; i < options.inputs.size(); ++i) {
+    if (!options.input_splits[i]) training.push_back(options.inputs[i]);
+  }
+  TrainingLines lines(training, options.records);
   return std::make_unique<SentencePieceTokenizer>(
       train_sentencepiece([&](std::string& line) { return lines.next(line); }, vocab_size));
 }
@@ -94,12 +105,20 @@ BuildOptions build_options(const Arguments& arguments) {
   for (const std::string& file : arguments.all("input")) options.inputs.emplace_back(file);
   for (const std::string& file : arguments.operands()) options.inputs.emplace_back(file);
   if (options.inputs.empty()) throw user_error("longhaul tokenize needs --input; see `longhaul tokenize --help`");
+  options.input_splits.resize(options.inputs.size());
+  for (const auto& [name, split] : {std::pair{"valid-input", 1}, std::pair{"test-input", 2}}) {
+    for (const std::string& file : arguments.all(name)) {
+      options.inputs.emplace_back(file);
+      options.input_splits.emplace_back(split);
+    }
+  }
+  const bool placed = arguments.has("valid-input") || arguments.has("test-input");
   options.output = arguments.text("out");
   options.records.separator =
       static_cast<Separator>(choice(arguments, "document-separator", {"blank-lines", "line", "file"}));
   options.records.format = static_cast<TextFormat>(choice(arguments, "format", {"auto", "text", "jsonl"}));
   options.records.text_key = arguments.text("text-key", options.records.text_key);
-  options.shares = parse_split_shares(arguments.text("split", "98,1,1"));
+  options.shares = parse_split_shares(arguments.text("split", placed ? "1,0,0" : "98,1,1"));
   options.split_seed = static_cast<uint64_t>(arguments.integer("split-seed", 0));
   options.shard_tokens = arguments.integer("shard-tokens", options.shard_tokens, 1);
   options.workers = arguments.integer("workers", std::max(1u, std::thread::hardware_concurrency()), 1);
@@ -135,12 +154,12 @@ void print_result(const BuildOptions& options, const BuildResult& result) {
 }
 
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(
-      "tokenize", words,
-      {.options = {"input=", "out=", "tokenizer=", "encoder-json=", "vocab-bpe=", "model=", "train-sentencepiece=",
-                   "document-separator=", "format=", "text-key=", "split=", "split-seed=", "shard-tokens=", "workers="},
-       .repeatable = {"input"},
-       .most_operands = 1 << 30});
+  const Arguments arguments("tokenize", words,
+                            {.options = {"input=", "valid-input=", "test-input=", "out=", "tokenizer=", "encoder-json=",
+                                         "vocab-bpe=", "model=", "train-sentencepiece=", "document-separator=",
+                                         "format=", "text-key=", "split=", "split-seed=", "shard-tokens=", "workers="},
+                             .repeatable = {"input", "valid-input", "test-input"},
+                             .most_operands = 1 << 30});
   BuildOptions options = build_options(arguments);
   WriterLock::require_free(options.output);  // before a vocabulary is trained
   const auto tokenizer = make_tokenizer(arguments, options);

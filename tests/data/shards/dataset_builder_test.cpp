@@ -1,5 +1,6 @@
 #include "data/shards/dataset_builder.h"
 
+#include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 
@@ -63,10 +64,9 @@ TEST_F(DatasetBuilder, WorkersAndBlockSizeChangeNoByte) {
   }
 }
 
-TEST_F(DatasetBuilder, HoldsEveryDocumentOnceInTheSplitItsDrawNames) {
-  const BuildOptions build = options(paragraphs(300));
-  build_dataset(build, tokenizer_);
-  Dataset dataset(build.output, ShardVerification::kChecksum, 2);
+/// Every document followed by '|', by split.
+std::map<std::string, std::string> documents_of(const fs::path& directory, const Tokenizer& tokenizer) {
+  Dataset dataset(directory, ShardVerification::kChecksum, 2);
   std::map<std::string, std::string> found;
   for (size_t i = 0; i < dataset.manifest().shards.size(); ++i) {
     const ShardEntry& entry = dataset.manifest().shards[i];
@@ -77,15 +77,44 @@ TEST_F(DatasetBuilder, HoldsEveryDocumentOnceInTheSplitItsDrawNames) {
       const std::vector<int32_t> document(ids.begin() + shard.offsets()[static_cast<size_t>(d)],
                                           ids.begin() + shard.offsets()[static_cast<size_t>(d) + 1]);
       EXPECT_EQ(document.back(), ByteTokenizer::kEndOfText);
-      found[entry.split] += tokenizer_.decode(document) + "|";
+      found[entry.split] += tokenizer.decode(document) + "|";
     }
   }
+  return found;
+}
+
+TEST_F(DatasetBuilder, HoldsEveryDocumentOnceInTheSplitItsDrawNames) {
+  const BuildOptions build = options(paragraphs(300));
+  build_dataset(build, tokenizer_);
   std::map<std::string, std::string> expected;
   for (int64_t i = 0; i < 300; ++i) {
     expected[kSplitNames[static_cast<size_t>(split_of_document(0, i, build.shares))]] +=
         fmt::format("paragraph {} of the text\nwith {} words|", i, std::string(static_cast<size_t>(i % 50), 'w'));
   }
-  EXPECT_EQ(found, expected);
+  EXPECT_EQ(documents_of(build.output, tokenizer_), expected);
+}
+
+TEST_F(DatasetBuilder, FilesCanBeOneSplitAloneAndEveryLineADocument) {
+  BuildOptions build = options(" = Title = \n \n first . \n\nsecond\n");
+  write_text(directory_ / "valid.txt", " \nseen later\n");
+  write_text(directory_ / "test.txt", "never seen");
+  build.inputs.push_back(directory_ / "valid.txt");
+  build.inputs.push_back(directory_ / "test.txt");
+  build.input_splits = {std::nullopt, 1, 2};
+  build.shares = {1, 0, 0};
+  build.records.separator = Separator::kLine;
+  for (const int64_t workers : {1, 3}) {
+    build.workers = workers;
+    build.output = directory_ / fmt::format("lines{}", workers);
+    const BuildResult result = build_dataset(build, tokenizer_);
+    EXPECT_THAT(result.manifest.notes, testing::HasSubstr("1 of 3 files valid alone, 1 of 3 files test alone"));
+    const std::map<std::string, std::string> expected = {
+        {"train", " = Title = | first . |second|"}, {"valid", "seen later|"}, {"test", "never seen|"}};
+    EXPECT_EQ(documents_of(build.output, tokenizer_), expected);
+  }
+  write_text(directory_ / "valid.txt", " \n");
+  build.output = directory_ / "blank";
+  EXPECT_THAT(user_error_of([&] { build_dataset(build, tokenizer_); }), testing::HasSubstr("split valid has 0 tokens"));
 }
 
 TEST(SplitOfDocument, FollowsTheSharesAndNeverTakesAnEmptyOne) {
