@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 #include "core/ops/add.h"
@@ -10,6 +11,12 @@
 
 namespace longhaul {
 namespace {
+
+constexpr const char* kSlopeSuffix = ".pos_beta";
+
+kernels::PriorSettings prior_settings(const RpaConfig& config, const PriorMemory::Control& control) {
+  return {.mix = config.mix, .temperature = control.temperature, .clip = config.clip, .warm = control.warm};
+}
 
 Variable kept(const Variable& variable) {
   return variable.defined() ? Variable(variable.value(), variable.target()) : Variable();
@@ -51,14 +58,7 @@ LengthAwareLayer::LengthAwareLayer(ParameterStore& store, const std::string& nam
   centres_ = store.add(name + ".centres", {regimes, width}, WeightDecay::no,
                        Initialization::normal(1 / std::sqrt(static_cast<double>(width))));
   log_sigma_ = store.add(name + ".log_sigma", {regimes}, WeightDecay::no, Initialization::constant(0));
-  pos_beta_ = store.add(name + ".pos_beta", {1}, WeightDecay::no, Initialization::constant(rpa_.pos_beta));
-}
-
-kernels::PriorSettings LengthAwareLayer::settings() const {
-  return {.mix = rpa_.mix,
-          .temperature = memory_->control().temperature,
-          .clip = rpa_.clip,
-          .warm = memory_->control().warm};
+  pos_beta_ = store.add(name + kSlopeSuffix, {1}, WeightDecay::no, Initialization::constant(rpa_.pos_beta));
 }
 
 Variable LengthAwareLayer::memberships(ForwardContext& context, const Variable& x) const {
@@ -87,7 +87,8 @@ LengthAwareRun LengthAwareLayer::training_run(ForwardContext& context, const Var
   if (has_prior_) {
     const Tensor basis = ops::rpa_basis(context.batch.length(), rpa_.regimes, x.dtype());
     const ops::AlignmentOptions options{rpa_.align_temperature, rpa_.align_iterations, rpa_.detach};
-    run.prior = {mean, ops::alignment(context.tape, mean, basis, options), pos_beta_, basis, settings()};
+    run.prior = {mean, ops::alignment(context.tape, mean, basis, options), pos_beta_, basis,
+                 prior_settings(rpa_, memory_->control())};
   }
   if (context.priors != nullptr) {
     context.priors->layers.push_back(
@@ -105,9 +106,22 @@ LengthAwareRun LengthAwareLayer::run(ForwardContext& context, const Variable& x)
   return run;
 }
 
+ops::LengthPrior frozen_prior(const PriorMemory& memory, const RpaConfig& config, int64_t index,
+                              const Variable& pos_beta, int64_t length, DType dtype) {
+  return {Variable(memory.memberships(index, length, dtype)), Variable(memory.alignment(index, length, dtype)),
+          pos_beta, ops::rpa_basis(length, config.regimes, dtype), prior_settings(config, memory.control())};
+}
+
 ops::LengthPrior LengthAwareLayer::frozen_prior(int64_t length, DType dtype) const {
-  return {Variable(frozen_memberships(length, dtype)), Variable(memory_->alignment(index_, length, dtype)), pos_beta_,
-          ops::rpa_basis(length, rpa_.regimes, dtype), settings()};
+  return longhaul::frozen_prior(*memory_, rpa_, index_, pos_beta_, length, dtype);
+}
+
+std::vector<Variable> prior_slopes(const ParameterStore& store) {
+  std::vector<Variable> slopes;
+  for (const Parameter& parameter : std::views::reverse(store.parameters())) {  // the last registered comes first there
+    if (parameter.name.ends_with(kSlopeSuffix)) slopes.push_back(parameter.variable);
+  }
+  return slopes;
 }
 
 LengthAwareRun frozen_run(const Tensor& memberships, const Tensor& positions) {

@@ -49,7 +49,6 @@ class LengthAwareLayer {
   /// memberships' entropy to context.penalty.
   LengthAwareRun run(ForwardContext& context, const Variable& x) const;
 
-  /// The prior of length T as inference uses it.
   ops::LengthPrior frozen_prior(int64_t length, DType dtype) const;
   Tensor frozen_memberships(int64_t length, DType dtype) const { return memory_->memberships(index_, length, dtype); }
 
@@ -57,7 +56,6 @@ class LengthAwareLayer {
   LengthAwareRun training_run(ForwardContext& context, const Variable& x) const;
   Variable memberships(ForwardContext& context, const Variable& x) const;
   void penalise(ForwardContext& context, const Variable& memberships) const;
-  kernels::PriorSettings settings() const;
 
   RpaConfig rpa_;
   bool recompute_ = false;
@@ -67,6 +65,12 @@ class LengthAwareLayer {
   Linear projection_;
   Variable centres_, log_sigma_, pos_beta_;
 };
+
+/// The prior of length T as inference uses it, of layer `index` of those with memberships.
+ops::LengthPrior frozen_prior(const PriorMemory& memory, const RpaConfig& config, int64_t index,
+                              const Variable& pos_beta, int64_t length, DType dtype);
+/// The slopes pos_beta of a model's layers with memberships, by their index; the store is finalised.
+std::vector<Variable> prior_slopes(const ParameterStore& store);
 
 /// A run, without a prior, of tokens at `positions` (i32) of rows with frozen memberships [T, R].
 LengthAwareRun frozen_run(const Tensor& memberships, const Tensor& positions);
