@@ -10,6 +10,7 @@
 #include "launch/commands/import.h"
 #include "launch/commands/inspect.h"
 #include "launch/commands/stream.h"
+#include "launch/commands/study.h"
 #include "launch/commands/synth.h"
 #include "launch/commands/tokenize.h"
 #include "launch/commands/train.h"
@@ -35,6 +36,7 @@ std::vector<Command> command_list() {
       import_command(),      //
       hash_command(),        //
       bench_command(),       //
+      study_command(),       //
       config_command(),      //
       version_command(),
   };

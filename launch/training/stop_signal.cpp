@@ -30,10 +30,7 @@ void install(void (*handler)(int)) {
 
 }  // namespace
 
-StopSignal::StopSignal() {
-  received = 0;
-  install(remember_signal);
-}
+StopSignal::StopSignal() { install(remember_signal); }
 
 int StopSignal::number() const { return received; }
 

@@ -4,7 +4,7 @@
 namespace longhaul {
 
 /// Installs the handlers for the rest of the process: a second signal, also one during the last save or while the ranks
-/// leave, changes nothing. A handler only sets a flag.
+/// leave, changes nothing. A handler only sets a flag, which stays set for every run of the process.
 class StopSignal {
  public:
   StopSignal();

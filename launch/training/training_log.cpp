@@ -65,7 +65,7 @@ TrainingLog::TrainingLog(const Communicator& group, const ResolvedConfiguration&
   std::fputs(header(configuration, start).c_str(), stdout);
   std::fflush(stdout);
   const std::filesystem::path directory = start.run_directory;
-  write_file_durably(directory / "config.ini", configuration.ini());
+  write_file_durably(directory / kConfigurationFile, configuration.ini());
   metrics_ = std::make_unique<MetricsLog>(directory, config_.metrics, start.first_step - 1);
   metrics_->write({"start",
                    start.first_step - 1,

@@ -20,6 +20,9 @@
 
 namespace longhaul {
 
+/// Name in a run directory of the resolved configuration; written when the run starts.
+inline constexpr const char* kConfigurationFile = "config.ini";
+
 /// Facts of the start of a run.
 struct RunStart {
   std::string run_directory, run_id;
@@ -46,7 +49,7 @@ struct GateInterval {
 
 class TrainingLog {
  public:
-  /// Prints the header and saves the resolved configuration as run_directory/config.ini.
+  /// Prints the header and saves the resolved configuration.
   TrainingLog(const Communicator& group, const ResolvedConfiguration& configuration, const RunStart& start);
 
   void step(int64_t step, double learning_rate, const StepResult& result, double seconds,
