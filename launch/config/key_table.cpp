@@ -1,228 +1,12 @@
 #include "launch/config/key_table.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/error.h"
-#include "kernels/memberships.h"
-#include "launch/config/value_parser.h"
+#include "launch/config/key_makers.h"
 
 namespace longhaul {
 namespace {
-
-constexpr int64_t kMostInteger = std::numeric_limits<int64_t>::max();
-constexpr int64_t kMostTaps = 8;  // of the convolution kernels
-constexpr double kMostNumber = std::numeric_limits<double>::max();
-
-struct Range {
-  double least = 0, most = kMostNumber;
-};
-
-/// A section is a member of Configuration, or one of the model that stands in a section of its own.
-template <auto Section, typename C>
-auto& section_of(C& configuration) {
-  if constexpr (std::is_same_v<decltype(Section), GateConfig ModelConfig::*> ||
-                std::is_same_v<decltype(Section), RpaConfig ModelConfig::*>) {
-    return configuration.model.*Section;
-  } else {
-    return configuration.*Section;
-  }
-}
-
-template <auto Section>
-const char* section_name() {
-  if constexpr (std::is_same_v<decltype(Section), GateConfig ModelConfig::*>) return "gate";
-  if constexpr (std::is_same_v<decltype(Section), RpaConfig ModelConfig::*>) return "rpa";
-  if constexpr (std::is_same_v<decltype(Section), ModelConfig Configuration::*>) return "model";
-  if constexpr (std::is_same_v<decltype(Section), DataConfig Configuration::*>) return "data";
-  if constexpr (std::is_same_v<decltype(Section), TrainConfig Configuration::*>) return "train";
-  if constexpr (std::is_same_v<decltype(Section), OptimizerConfig Configuration::*>) return "optimizer";
-  if constexpr (std::is_same_v<decltype(Section), ScheduleConfig Configuration::*>) return "schedule";
-  if constexpr (std::is_same_v<decltype(Section), CheckpointConfig Configuration::*>) return "checkpoint";
-  if constexpr (std::is_same_v<decltype(Section), ValidationConfig Configuration::*>) return "validation";
-  if constexpr (std::is_same_v<decltype(Section), SwaConfig Configuration::*>) return "swa";
-  if constexpr (std::is_same_v<decltype(Section), GameConfig Configuration::*>) return "game";
-  if constexpr (std::is_same_v<decltype(Section), GuardianConfig Configuration::*>) return "guardian";
-  if constexpr (std::is_same_v<decltype(Section), TemperatureConfig Configuration::*>) return "temperature";
-  if constexpr (std::is_same_v<decltype(Section), ParallelConfig Configuration::*>) return "parallel";
-  if constexpr (std::is_same_v<decltype(Section), RuntimeConfig Configuration::*>) return "runtime";
-  if constexpr (std::is_same_v<decltype(Section), MetricsConfig Configuration::*>) return "metrics";
-}
-
-template <auto Section, auto Field>
-ConfigKey integer(const char* name, int64_t least, const char* help, int64_t most = kMostInteger) {
-  const std::string key = std::string(section_name<Section>()) + "." + name;
-  const std::string type = most == kMostInteger ? fmt::format("whole number >= {}", least)
-                                                : fmt::format("whole number in [{}, {}]", least, most);
-  return {section_name<Section>(),
-          name,
-          type,
-          help,
-          false,
-          [=](Configuration& c, const std::string& value) {
-            section_of<Section>(c).*Field = parse_integer(key, value, least, most);
-          },
-          [](const Configuration& c) { return std::to_string(section_of<Section>(c).*Field); }};
-}
-
-template <auto Section, auto Field>
-ConfigKey number(const char* name, Range range, const char* help) {
-  const std::string key = std::string(section_name<Section>()) + "." + name;
-  const std::string type = range.most == kMostNumber
-                               ? fmt::format("number >= {}", number_text(range.least))
-                               : fmt::format("number in [{}, {}]", number_text(range.least), number_text(range.most));
-  return {section_name<Section>(),
-          name,
-          type,
-          help,
-          false,
-          [=](Configuration& c, const std::string& value) {
-            section_of<Section>(c).*Field = parse_number(key, value, range.least, range.most);
-          },
-          [](const Configuration& c) { return number_text(section_of<Section>(c).*Field); }};
-}
-
-template <auto Section, auto Field>
-ConfigKey boolean(const char* name, const char* help) {
-  const std::string key = std::string(section_name<Section>()) + "." + name;
-  return {
-      section_name<Section>(),
-      name,
-      "true or false",
-      help,
-      false,
-      [=](Configuration& c, const std::string& value) { section_of<Section>(c).*Field = parse_boolean(key, value); },
-      [](const Configuration& c) { return std::string(section_of<Section>(c).*Field ? "true" : "false"); }};
-}
-
-template <auto Section, auto Field>
-ConfigKey text(const char* name, const char* help) {
-  return {section_name<Section>(),
-          name,
-          "text",
-          help,
-          false,
-          [](Configuration& c, const std::string& value) { section_of<Section>(c).*Field = value; },
-          [](const Configuration& c) { return section_of<Section>(c).*Field; }};
-}
-
-template <auto Section, auto Field>
-ConfigKey choice(const char* name, const std::vector<std::string>& choices, const char* help) {
-  const std::string key = std::string(section_name<Section>()) + "." + name;
-  std::string type;
-  for (const std::string& item : choices) type += (type.empty() ? "" : " or ") + item;
-  return {section_name<Section>(),
-          name,
-          type,
-          help,
-          false,
-          [=](Configuration& c, const std::string& value) {
-            section_of<Section>(c).*Field = parse_choice(key, value, choices);
-          },
-          [](const Configuration& c) { return section_of<Section>(c).*Field; }};
-}
-
-std::vector<ConfigKey> model_keys() {
-  constexpr auto S = &Configuration::model;
-  using M = ModelConfig;
-  return {
-      choice<S, &M::family>("family",
-                            {"gpt2", "transformer", "fuzzy_transformer", "mamba2", "gdn", "serial", "fused", "amor"},
-                            "gpt2: learned positions, LayerNorm, GELU; fuzzy_transformer: as gpt2, with [rpa]; "
-                            "transformer: RoPE, RMSNorm, SwiGLU; mamba2, gdn "
-                            "(Gated DeltaNet): recurrence and SwiGLU; serial: attention in every attention_every-th "
-                            "layer; fused: attention beside the recurrence; amor: entropy-gated attention after it"),
-      choice<S, &M::mixer>("mixer", {"mamba2", "gdn"}, "the recurrence of serial, fused and amor"),
-      integer<S, &M::vocab_size>("vocab_size", 0, "0: that of the data's tokenizer; larger values leave unused ids"),
-      integer<S, &M::context_length>("context_length", 1, "longest row in tokens; size of learned position tables"),
-      integer<S, &M::n_layer>("n_layer", 1, "blocks"),
-      integer<S, &M::d_model>("d_model", 1, "width of the residual stream"),
-      integer<S, &M::n_head>("n_head", 1, "attention heads; must divide d_model where there is attention"),
-      integer<S, &M::n_kv_head>("n_kv_head", 0, "key and value heads (grouped queries); 0: n_head"),
-      integer<S, &M::d_ff>("d_ff", 0,
-                           "width of the feed-forward layer; 0: 4 d_model (gpt2, fuzzy_transformer), 8/3 d_model "
-                           "rounded up to 64 (others)"),
-      number<S, &M::dropout>("dropout", {0, 0.99}, "on the embedding and both residual branches, in training"),
-      number<S, &M::rope_base>("rope_base", {1, kMostNumber}, "base of the rotary angles"),
-      number<S, &M::norm_epsilon>("norm_epsilon", {0, 1},
-                                  "0: 1e-5 (gpt2, fuzzy_transformer, mamba2 without feed_forward), 1e-6 (others)"),
-      number<S, &M::initializer_range>("initializer_range", {0, 10}, "standard deviation of the initial weights"),
-      boolean<S, &M::tie_embeddings>("tie_embeddings", "the output matrix is the token embedding"),
-      boolean<S, &M::feed_forward>("feed_forward", "recurrent families: a SwiGLU layer after every mixer"),
-      integer<S, &M::attention_every>("attention_every", 1, "serial: layers n, 2n, ... (from 1) are attention"),
-      integer<S, &M::expand>("expand", 1, "Mamba2: inner width over d_model"),
-      integer<S, &M::mixer_head_size>("mixer_head_size", 1, "Mamba2: size of a head"),
-      integer<S, &M::state_size>("state_size", 1, "Mamba2: state per channel"),
-      integer<S, &M::delta_heads>("delta_heads", 0,
-                                  "Gated DeltaNet: heads; 0: 3/4 d_model / 64 (fused: d_model / delta_value_size)"),
-      integer<S, &M::delta_key_size>("delta_key_size", 1, "Gated DeltaNet: size of a query or key"),
-      integer<S, &M::delta_value_size>("delta_value_size", 1, "Gated DeltaNet: size of a value"),
-      integer<S, &M::convolution_width>("convolution_width", 1, "taps of the causal convolutions of both recurrences",
-                                        kMostTaps),
-      boolean<S, &M::recompute>(
-          "recompute", "keep only block inputs and compute activations again in backward: less memory, same bits"),
-      number<S, &M::label_smoothing>(
-          "label_smoothing", {0, 0.99},
-          "weight of the uniform distribution in the target; reported losses are unsmoothed"),
-      number<S, &M::z_loss>("z_loss", {0, kMostNumber}, "weight of log(Z)^2"),
-      integer<S, &M::loss_chunk_bytes>("loss_chunk_bytes", 1, "upper bound of the logits buffer of the fused head"),
-      integer<S, &M::moe_experts>("moe_experts", 1,
-                                  "fuzzy_transformer: feed-forward layers of a block, chosen by memberships; 1: dense"),
-      integer<S, &M::moe_chosen>("moe_chosen", 1, "experts that a token goes to"),
-      number<S, &M::moe_temperature>("moe_temperature", {1e-6, kMostNumber},
-                                     "of the experts' gate, which is noisy in training"),
-  };
-}
-
-std::vector<ConfigKey> rpa_keys() {
-  constexpr auto S = &ModelConfig::rpa;
-  using R = RpaConfig;
-  return {
-      choice<S, &R::prior>("prior", {"auto", "on", "off"},
-                           "attention has the length-aware prior; not gpt2; auto: on for fuzzy_transformer"),
-      integer<S, &R::regimes>("regimes", 1, "regimes that tokens belong to, and functions of the basis",
-                              kernels::kMaxRegimes),
-      number<S, &R::mix>("mix", {0, 1}, "weight of the distance penalty against the alignment"),
-      number<S, &R::pos_beta>("pos_beta", {0, 1e6}, "slope of the distance penalty at the start; it is trained"),
-      number<S, &R::align_temperature>("align_temperature", {1e-6, 1e6}, "of the scores that Sinkhorn normalises"),
-      integer<S, &R::align_iterations>("align_iterations", 1, "of Sinkhorn: rows, then columns", 1000),
-      boolean<S, &R::detach>("detach", "no gradient goes through the alignment"),
-      number<S, &R::temperature>("temperature", {1e-6, 1e6},
-                                 "divides the prior; at the start, where [guardian] or [temperature] moves it"),
-      number<S, &R::clip>("clip", {0, 1e6}, "largest absolute value of the prior before the warm-in"),
-      integer<S, &R::warm_steps>("warm_steps", 0, "the prior fades in over so many steps"),
-      number<S, &R::memory_momentum>("memory_momentum", {0, 1},
-                                     "share of the old running means, which evaluation and generation use, kept by a "
-                                     "step"),
-      number<S, &R::entropy_share>("entropy_share", {0, 1},
-                                   "memberships whose entropy is below this share of its maximum are penalised"),
-      number<S, &R::entropy_weight>("entropy_weight", {0, 1e6},
-                                    "of that penalty; times (1 + lambda_sat) / 2, lambda_sat from [guardian], else 0"),
-  };
-}
-
-std::vector<ConfigKey> gate_keys() {
-  constexpr auto S = &ModelConfig::gate;
-  using G = GateConfig;
-  return {
-      integer<S, &G::blocks>("blocks", 1, "amor: attention blocks after the backbone"),
-      choice<S, &G::mode>("mode", {"classic", "h"},
-                          "classic: the first block reads and continues the normed stream; h: it norms for itself"),
-      choice<S, &G::threshold>("threshold", {"adaptive", "fixed"},
-                               "adaptive: running median + kappa x running deviation; fixed: median + margin"),
-      number<S, &G::kappa>("kappa", {-100, 100}, "deviations above the median at which attention fires"),
-      number<S, &G::margin>("margin", {-1, 1}, "of the fixed threshold"),
-      number<S, &G::momentum>("momentum", {0, 1}, "share of the old statistics kept by an update"),
-      number<S, &G::initial_mean>("initial_mean", {0, 1}, "running median at the start"),
-      number<S, &G::initial_deviation>("initial_deviation", {0, 1}, "running deviation at the start"),
-      choice<S, &G::update>("update", {"after", "before"},
-                            "after: statistics of a global batch count from the next step on; before: from the same "
-                            "forward pass on, with one slot only"),
-      choice<S, &G::attention>("attention", {"compacted", "dense"},
-                               "training: only fired queries are computed, or all and then masked; equal to rounding"),
-      choice<S, &G::product>("product", {"f32", "int16"}, "precision of the gate's products with the output matrix"),
-  };
-}
 
 std::string dataset_text(const Configuration& c) {
   std::string result;
@@ -262,20 +46,6 @@ ConfigKey verify_key() {
           [](const Configuration& c) {
             return std::string(c.data.verify == ShardVerification::kChecksum ? "checksum" : "size");
           }};
-}
-
-template <auto Section, auto Field>
-ConfigKey seed_key(const char* help) {
-  const std::string key = std::string(section_name<Section>()) + ".seed";
-  return {section_name<Section>(),
-          "seed",
-          "whole number >= 0",
-          help,
-          false,
-          [=](Configuration& c, const std::string& value) {
-            section_of<Section>(c).*Field = static_cast<uint64_t>(parse_integer(key, value, 0));
-          },
-          [](const Configuration& c) { return std::to_string(section_of<Section>(c).*Field); }};
 }
 
 std::vector<ConfigKey> data_keys() {
@@ -482,9 +252,8 @@ bool is_fixed(const ConfigKey& key) {
 
 std::vector<ConfigKey> build_table() {
   std::vector<ConfigKey> table;
-  for (auto part :
-       {model_keys, gate_keys, rpa_keys, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys,
-        validation_keys, swa_keys, game_keys, guardian_keys, temperature_keys, remaining_keys}) {
+  for (auto part : {keys_of_the_model, data_keys, train_keys, optimizer_keys, schedule_keys, checkpoint_keys,
+                    validation_keys, swa_keys, game_keys, guardian_keys, temperature_keys, remaining_keys}) {
     for (ConfigKey& key : part()) table.push_back(std::move(key));
   }
   for (ConfigKey& key : table) key.fixed = is_fixed(key);

@@ -24,6 +24,8 @@ struct ConfigKey {
 };
 
 const std::vector<ConfigKey>& key_table();
+/// Its part in model_keys.cpp: [model], [gate], [rpa]; `fixed` is not set yet.
+std::vector<ConfigKey> keys_of_the_model();
 std::vector<std::string> section_names();
 
 /// docs/configuration.md's tables, one per section.
