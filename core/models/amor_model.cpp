@@ -175,6 +175,7 @@ std::vector<LayerFlops> AmorModel::flops(int64_t context_length) const {
   const double head = 2 * static_cast<double>(config_.d_model) * static_cast<double>(config_.vocab_size);
   const double rate = config_.gate.attention == "dense" ? 1 : kNominalFireRate;
   for (const AmorBlock& block : blocks_) add_flops(sum, block.flops(context_length, rate));
+  for (const LengthAwareLayer& layer : length_aware_) add_flops(sum, layer.flops());
   sum.push_back({"gates", static_cast<double>(config_.gate.blocks) * head, false});
   sum.push_back({"head", head});
   return sum;

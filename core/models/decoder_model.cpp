@@ -125,10 +125,13 @@ Tensor DecoderModel::decode(DecodeState& state, const std::vector<std::vector<in
 std::vector<LayerFlops> DecoderModel::flops(int64_t context_length) const {
   const double layers = static_cast<double>(config_.n_layer), width = static_cast<double>(config_.d_model);
   const double mean_keys = (static_cast<double>(context_length) + 1) / 2;  // causal: 1 + 2 + ... + T over T
-  return {{"attention projections", layers * 2 * width * (static_cast<double>(qkv_columns()) + width)},
-          {"attention scores", layers * 2 * 2 * width * mean_keys},  // q k^T and p v
-          {"feed-forward", layers * 2 * width * static_cast<double>(feed_forward_matrices() * config_.d_ff)},
-          {"head", 2 * width * static_cast<double>(config_.vocab_size)}};
+  std::vector<LayerFlops> flops{
+      {"attention projections", layers * 2 * width * (static_cast<double>(qkv_columns()) + width)},
+      {"attention scores", layers * 2 * 2 * width * mean_keys},  // q k^T and p v
+      {"feed-forward", layers * 2 * width * static_cast<double>(feed_forward_matrices() * config_.d_ff)},
+      {"head", 2 * width * static_cast<double>(config_.vocab_size)}};
+  for (const LengthAwareLayer& layer : length_aware_) add_flops(flops, layer.flops());
+  return flops;
 }
 
 }  // namespace longhaul

@@ -102,14 +102,6 @@ int64_t FuzzyTransformer::feed_forward_matrices() const {
   return 2 * (config_.moe_experts == 1 ? 1 : config_.moe_chosen);
 }
 
-std::vector<LayerFlops> FuzzyTransformer::flops(int64_t context_length) const {
-  std::vector<LayerFlops> flops = DecoderModel::flops(context_length);
-  const double width = static_cast<double>(config_.d_model);
-  flops.push_back({"memberships", static_cast<double>(config_.n_layer) * 2 * width *
-                                      (width + static_cast<double>(config_.rpa.regimes))});
-  return flops;
-}
-
 std::vector<double> FuzzyTransformer::residual_gates(int64_t length) const {
   std::vector<double> gates;
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {

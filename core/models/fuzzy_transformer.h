@@ -23,7 +23,6 @@ class FuzzyTransformer : public DecoderModel {
   Variable final_norm(Tape& tape, const Variable& x) const override { return final_norm_(tape, x); }
   std::vector<Variable> block_parameters(int64_t layer) const override;
   int64_t feed_forward_matrices() const override;
-  std::vector<LayerFlops> flops(int64_t context_length) const override;
 
  private:
   struct FeedForward {

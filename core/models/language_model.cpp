@@ -1,5 +1,7 @@
 #include "core/models/language_model.h"
 
+#include <algorithm>
+
 #include "core/models/amor_model.h"
 #include "core/models/fuzzy_transformer.h"
 #include "core/models/gpt2.h"
@@ -27,7 +29,8 @@ std::unique_ptr<LanguageModel> register_model(const ModelConfig& config, DType d
 
 const char* part_of(const std::string& parameter) {
   const auto begins = [&](const char* prefix) { return parameter.rfind(prefix, 0) == 0; };
-  for (const char* table : {"embed.", "model.embed_tokens.", "transformer.wte.", "transformer.wpe."}) {
+  for (const char* table :
+       {"embed.", "model.embed_tokens.", "transformer.wte.", "transformer.wpe.", "fuzzy.wte.", "fuzzy.wpe."}) {
     if (begins(table)) return "embedding";
   }
   if (begins("amor_") || begins("final_norm.")) return "attention blocks";
@@ -35,6 +38,18 @@ const char* part_of(const std::string& parameter) {
 }
 
 }  // namespace
+
+void add_flops(std::vector<LayerFlops>& sum, const std::vector<LayerFlops>& more) {
+  for (const LayerFlops& entry : more) {
+    const auto found =
+        std::find_if(sum.begin(), sum.end(), [&](const LayerFlops& other) { return other.layer == entry.layer; });
+    if (found == sum.end()) {
+      sum.push_back(entry);
+    } else {
+      found->per_token += entry.per_token;
+    }
+  }
+}
 
 std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, uint64_t seed, DType dtype) {
   std::unique_ptr<LanguageModel> model = register_model(config, dtype);

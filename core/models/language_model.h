@@ -30,6 +30,9 @@ struct LayerFlops {
   bool has_backward = true;  ///< false: nothing is differentiated (the entropy gates)
 };
 
+/// Adds the entries of `more` to those of the same name in `sum`, others at its end.
+void add_flops(std::vector<LayerFlops>& sum, const std::vector<LayerFlops>& more);
+
 /// Keys and values (and later recurrent states) of the tokens seen so far by a batch of sequences, each with its own
 /// length.
 class DecodeState {

@@ -97,6 +97,12 @@ LengthAwareRun LengthAwareLayer::training_run(ForwardContext& context, const Var
   return run;
 }
 
+std::vector<LayerFlops> LengthAwareLayer::flops() const {
+  if (!has_memberships()) return {};
+  const double width = static_cast<double>(projection_.weight().value().size(0));
+  return {{"memberships", 2 * width * (width + static_cast<double>(rpa_.regimes))}};
+}
+
 LengthAwareRun LengthAwareLayer::run(ForwardContext& context, const Variable& x) const {
   if (!has_memberships()) return {};
   if (context.training) return training_run(context, x);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/control/prior_memory.h"
-#include "core/models/model_config.h"
+#include "core/models/language_model.h"
 #include "core/nn/forward_context.h"
 #include "core/nn/linear.h"
 #include "core/ops/length_prior.h"
@@ -48,6 +48,9 @@ class LengthAwareLayer {
   /// For the layer's input x [B * T, d]. In training it records the layer in context.priors, and adds the floor of the
   /// memberships' entropy to context.penalty.
   LengthAwareRun run(ForwardContext& context, const Variable& x) const;
+
+  /// Of training, per token: "memberships". In evaluation there are none to compute.
+  std::vector<LayerFlops> flops() const;
 
   ops::LengthPrior frozen_prior(int64_t length, DType dtype) const;
   Tensor frozen_memberships(int64_t length, DType dtype) const { return memory_->memberships(index_, length, dtype); }

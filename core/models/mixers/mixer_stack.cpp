@@ -125,24 +125,15 @@ Tensor MixerStack::decode(MixerStates& states, const Tensor& x, const DecodeRows
 
 std::vector<LayerFlops> MixerStack::flops(int64_t context_length) const {
   std::vector<LayerFlops> flops;
-  for (const Layer& layer : layers_) add_flops(flops, layer.mixer->flops(context_length));
+  for (const Layer& layer : layers_) {
+    add_flops(flops, layer.mixer->flops(context_length));
+    add_flops(flops, layer.length_aware.flops());
+  }
   if (config_.feed_forward) {
     const double layers = static_cast<double>(config_.n_layer);
     flops.push_back({"feed-forward", layers * 2 * 3 * static_cast<double>(config_.d_model * config_.d_ff)});
   }
   return flops;
-}
-
-void add_flops(std::vector<LayerFlops>& sum, const std::vector<LayerFlops>& more) {
-  for (const LayerFlops& entry : more) {
-    const auto found =
-        std::find_if(sum.begin(), sum.end(), [&](const LayerFlops& other) { return other.layer == entry.layer; });
-    if (found == sum.end()) {
-      sum.push_back(entry);
-    } else {
-      found->per_token += entry.per_token;
-    }
-  }
 }
 
 }  // namespace longhaul

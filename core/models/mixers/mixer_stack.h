@@ -55,7 +55,4 @@ class MixerStack {
 /// The layers of the stack that have attention.
 int64_t attention_layers(const ModelConfig& config);
 
-/// Adds the entries of `more` to those of the same name in `sum`, others at its end.
-void add_flops(std::vector<LayerFlops>& sum, const std::vector<LayerFlops>& more);
-
 }  // namespace longhaul

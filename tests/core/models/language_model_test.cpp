@@ -224,5 +224,27 @@ TEST_P(TooLong, RowsAndForeignIdsAreRefused) {
   EXPECT_THAT(complaint(testing::packed_row({{-2, 1}})), HasSubstr("-2"));
 }
 
+TEST(LanguageModel, MembershipsCountInFlopsOfTheLayersThatHaveThem) {
+  const auto memberships = [](const ModelConfig& config) {
+    double sum = 0;
+    for (const LayerFlops& layer : make_model(config, 1)->flops(8))
+      sum += layer.layer == "memberships" ? layer.per_token : 0;
+    return sum;
+  };
+  ModelConfig serial = testing::tiny_config("serial");
+  EXPECT_EQ(memberships(serial), 0);
+  serial.rpa.prior = "on";
+  EXPECT_EQ(memberships(serial), 2 * 24 * (24 + 3));  // attention in one layer of two
+  EXPECT_EQ(memberships(testing::tiny_config("fuzzy")), 2 * (2 * 15 * (15 + 3)));
+}
+
+TEST(LanguageModel, PartsOfAFuzzyTransformerTellItsEmbeddingFromItsBlocks) {
+  const ModelConfig config = testing::tiny_config("fuzzy");
+  const std::vector<ParameterPart> parts = count_parameter_parts(config);
+  ASSERT_FALSE(parts.empty());
+  EXPECT_EQ(parts[0].name, "embedding");
+  EXPECT_EQ(parts[0].parameters, (config.vocab_size + config.context_length) * config.d_model);
+}
+
 }  // namespace
 }  // namespace longhaul
