@@ -1,4 +1,6 @@
 // From a text file to samples through the commands, as a user calls them.
+#include <gmock/gmock.h>
+
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -74,6 +76,24 @@ TEST_F(DataCommands, TextBecomesSamples) {
     EXPECT_EQ(json["targets"].size(), 8u);
   }
   EXPECT_EQ(sample, 24);
+}
+
+TEST_F(DataCommands, SplitsCanBeFilesOfTheirOwn) {
+  write_text(directory_ / "valid.txt", "one line\n \nanother\n");
+  const Words words = {"--input",
+                       (directory_ / "in.txt").string(),
+                       "--valid-input",
+                       (directory_ / "valid.txt").string(),
+                       "--out",
+                       set_,
+                       "--document-separator",
+                       "line",
+                       "--tokenizer",
+                       "bytes"};
+  const std::string report = output_of(tokenize_command(), words);
+  EXPECT_THAT(report, testing::ContainsRegex("train +[0-9]+ tokens +400 documents"));
+  EXPECT_THAT(report, testing::ContainsRegex("valid +17 tokens +2 documents"));  // 8 + 7 bytes, 2 ends of text
+  EXPECT_THAT(report, testing::Not(testing::HasSubstr("test ")));
 }
 
 TEST_F(DataCommands, VerifyNamesEachBadFileAndGoesOn) {

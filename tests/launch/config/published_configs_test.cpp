@@ -67,6 +67,21 @@ TEST(PublishedConfigs, AmorHasItsPublishedSizesAndAddsLessThanAFewPercentToItsBa
   }
 }
 
+TEST(PublishedConfigs, TheLadderHasTheSizesOfThePublishedRun) {
+  const Configuration ladder = load_configuration(kConfigs / "wikitext2-ladder.ini").values;
+  EXPECT_EQ(ladder.train.slots * ladder.train.rows_per_slot * ladder.data.context, 24'576);
+  EXPECT_EQ(ladder.train.steps, 8'030);
+  EXPECT_EQ(ladder.model.d_model, 510);
+  EXPECT_EQ(ladder.model.n_layer, 12);
+  EXPECT_EQ(ladder.model.n_head, 6);
+  EXPECT_EQ(ladder.model.rpa.regimes, 4);
+  EXPECT_EQ(ladder.model.dropout, 0.09);
+  EXPECT_EQ(ladder.model.label_smoothing, 0.015);
+  EXPECT_EQ(ladder.game.lengths.back(), 768);
+  EXPECT_EQ(ladder.validation.max_tokens, 0) << "the whole split";
+  EXPECT_EQ(ladder.train.steps % ladder.validation.every, 0);
+}
+
 TEST(PublishedConfigs, HybridsAreAsLargeAsTheirRecurrentModel) {
   for (const char* scale : {"180m", "440m", "1.5b"}) {
     for (const std::string mixer : {"mamba2", "gdn"}) {
