@@ -27,19 +27,15 @@ class ModelDocuments : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Families, ModelDocuments, ::testing::ValuesIn(testing::all_and_length_aware_families()),
                          [](const auto& family) { return testing::identifier(family.param); });
 
-/// The prior is one of positions in the row, so a document of these families is not the same at another place.
-bool knows_its_place(const LanguageModel& model) { return model.prior_memory() != nullptr; }
-
 TEST_P(ModelDocuments, PackedLogitsAreThoseOfSeparateRows) {
-  if (knows_its_place(*model_)) GTEST_SKIP() << "the prior depends on the position in the row";
   const std::vector<std::vector<int32_t>> documents = {some_ids(7, 19), some_ids(1, 19, 1), some_ids(16, 19, 2),
                                                        some_ids(13, 19, 3)};
   const Tensor packed = full_logits(*model_, packed_row(documents));
   int64_t row = 0;
-  for (const auto& document : documents) {
-    const int64_t length = static_cast<int64_t>(document.size());
-    const Tensor alone = full_logits(*model_, packed_row({document}));
-    EXPECT_EQ(packed.rows(row, row + length).to_vector<float>(), alone.to_vector<float>()) << "document at " << row;
+  for (size_t index = 0; index < documents.size(); ++index) {
+    const int64_t length = static_cast<int64_t>(documents[index].size());
+    const Tensor apart = testing::logits_apart(*model_, documents, index);
+    EXPECT_EQ(packed.rows(row, row + length).to_vector<float>(), apart.to_vector<float>()) << "document at " << row;
     row += length;
   }
 }

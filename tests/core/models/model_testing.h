@@ -138,6 +138,20 @@ inline void warm_prior(PriorMemory& memory) {
   }
 }
 
+/// Logits of one of the documents without the others. The prior is one of positions in the row, so that there the
+/// document stays at its place, among documents of other ids.
+inline Tensor logits_apart(LanguageModel& model, std::vector<std::vector<int32_t>> documents, size_t index) {
+  if (model.prior_memory() == nullptr) return full_logits(model, packed_row({documents[index]}));
+  int64_t begin = 0;
+  for (size_t other = 0; other < documents.size(); ++other) {
+    if (other < index) begin += static_cast<int64_t>(documents[other].size());
+    if (other == index) continue;
+    for (int32_t& id : documents[other]) id = static_cast<int32_t>((id + 7) % model.config().vocab_size);
+  }
+  const int64_t end = begin + static_cast<int64_t>(documents[index].size());
+  return full_logits(model, packed_row(documents)).rows(begin, end);
+}
+
 /// Moves every parameter off its initial value, so that gains of 1 and biases of 0 hide nothing; the prior is warm.
 inline void perturb(LanguageModel& model) {
   if (model.prior_memory() != nullptr) warm_prior(*model.prior_memory());
