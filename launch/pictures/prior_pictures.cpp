@@ -48,14 +48,15 @@ HeatMap square(const std::string& title, int64_t length, std::function<double(in
 
 HeatMap strip(const Tensor& memberships) {
   const int64_t regimes = memberships.size(1);
+  const auto [least, most] = std::ranges::minmax(memberships.span<double>());
   return {.title = "mean memberships",
           .row_label = "regime",
           .column_label = "position",
           .rows = regimes,
           .columns = memberships.size(0),
           .value = [=](int64_t regime, int64_t t) { return memberships.data<double>()[t * regimes + regime]; },
-          .least = 0,
-          .most = 1,
+          .least = least,
+          .most = most,
           .width = kApart + kSide,
           .height = kStrip};
 }
