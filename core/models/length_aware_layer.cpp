@@ -148,7 +148,9 @@ FrozenLayer freeze(const LengthAwareLayer& layer, const PriorMemory* memory, int
   if (!layer.has_memberships()) return {};
   const int64_t length = memory->decoding_length(max_length);
   FrozenLayer frozen{layer.frozen_memberships(length, dtype), {}};
-  if (layer.has_prior()) frozen.factors = ops::PriorFactors(layer.frozen_prior(length, dtype), max_length, dtype);
+  const bool begun = memory->control().warm > 0;  // before that it adds zeros
+  if (layer.has_prior() && begun)
+    frozen.factors = ops::PriorFactors(layer.frozen_prior(length, dtype), max_length, dtype);
   return frozen;
 }
 

@@ -81,7 +81,7 @@ LengthAwareRun frozen_run(const Tensor& memberships, const Tensor& positions);
 /// One layer's share of what a decode state keeps from its first token to its last.
 struct FrozenLayer {
   Tensor memberships;         ///< [T, R]; undefined for a layer without any
-  ops::PriorFactors factors;  ///< of rank 0 without a prior
+  ops::PriorFactors factors;  ///< of rank 0 without a prior that has begun
 };
 
 /// For tokens at positions below max_length (PriorMemory::decoding_length).
