@@ -50,19 +50,14 @@ template <typename T>
   }
 }
 
-/// The same for kColumns queries with the prior in S; its gradient joins the totals.
+/// Adds to the totals of the prior's gradient what kColumns queries and `count` keys give; clipped: some bias was.
 template <typename T>
-void prior_score_gradients(BackwardTile<T>& tile, int64_t group, int64_t rows, const QueryTile& queries,
-                           const KeyTile& keys) {
+void sum_prior_of_group(BackwardTile<T>& tile, int64_t group, const KeyTile& keys, int64_t count, bool clipped) {
   with_rank(tile.prior.rank, [&](auto rank) {
-    const int64_t count = std::min(rows, keys.count);  // further rows have no factors, and nothing of them is kept
-    const bool clipped = add_prior<rank, true>(tile.probabilities, tile.prior, group, keys.first, count);
-    for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
-      score_gradients(tile, group + vector, rows, queries, keys);
     if (clipped)
-      sum_prior<rank, true>(tile.prior, tile.dscores, group, keys.first, count, queries);
+      sum_prior<rank, true>(tile.prior, tile.dscores, group, keys.first, count);
     else
-      sum_prior<rank, false>(tile.prior, tile.dscores, group, keys.first, count, queries);
+      sum_prior<rank, false>(tile.prior, tile.dscores, group, keys.first, count);
   });
 }
 
@@ -73,18 +68,20 @@ void query_gradients(BackwardTile<T>& tile, const QueryTile& queries, const KeyT
   for (int64_t group = 0; group < queries.count; group += kColumns<T>) {
     const int64_t group_end = std::min(group + kColumns<T>, queries.count);
     const int64_t rows = round_up(keys.seen_by(queries, group_end - 1), kRows);
+    if (rows == 0) continue;
+    const int64_t count = std::min(rows, keys.count);  // further rows have no factors, and nothing of them is kept
+    const bool biased = tile.prior.rank > 0;
+    const bool clipped = biased && put_prior<true>(tile.probabilities, tile.prior, group, keys.first, count);
     for (int64_t key = 0; key < rows; key += kRows) {
-      multiply<Into::kOverwrite>(tile.probabilities + key * kTile + group, kTile, tile.keys + key * width, width, 1,
-                                 tile.queries_transposed + group, kTile, head_size);
+      (biased ? multiply<Into::kAdd, T>
+              : multiply<Into::kOverwrite, T>)(tile.probabilities + key * kTile + group, kTile, tile.keys + key * width,
+                                               width, 1, tile.queries_transposed + group, kTile, head_size, nullptr);
       multiply<Into::kOverwrite>(tile.dscores + key * kTile + group, kTile, tile.values + key * width, width, 1,
                                  tile.dout_transposed + group, kTile, head_size);
     }
-    if (rows == 0) continue;
-    if (tile.prior.rank > 0)
-      prior_score_gradients(tile, group, rows, queries, keys);
-    else
-      for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
-        score_gradients(tile, group + vector, rows, queries, keys);
+    for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
+      score_gradients(tile, group + vector, rows, queries, keys);
+    if (biased) sum_prior_of_group(tile, group, keys, count, clipped);
     for (int64_t query = group; query < group_end; query += kRows) {
       const int64_t depth = keys.seen_by(queries, std::min(query + kRows, group_end) - 1);
       for (int64_t d = 0; d < width; d += kColumns<T>)

@@ -67,12 +67,12 @@ void attend(ForwardTile<T>& tile, const QueryTile& queries, const KeyTile& keys,
     const int64_t group_end = std::min(group + kColumns<T>, queries.count);
     const int64_t seen = keys.seen_by(queries, group_end - 1);
     if (seen == 0) continue;
+    const bool biased = tile.prior.rank > 0;
+    if (biased) put_prior<false>(tile.scores, tile.prior, group, keys.first, seen);
     for (int64_t key = 0; key < seen; key += kRows)
-      multiply<Into::kOverwrite>(tile.scores + key * kTile + group, kTile, tile.keys + key * width, width, 1,
-                                 tile.transposed + group, kTile, head_size);
-    if (tile.prior.rank > 0)
-      with_rank(tile.prior.rank,
-                [&](auto rank) { add_prior<rank, false>(tile.scores, tile.prior, group, keys.first, seen); });
+      (biased ? multiply<Into::kAdd, T>
+              : multiply<Into::kOverwrite, T>)(tile.scores + key * kTile + group, kTile, tile.keys + key * width, width,
+                                               1, tile.transposed + group, kTile, head_size, nullptr);
     for (int64_t vector = 0; vector < kColumns<T>; vector += simd::kWidth<T>)
       softmax_step(tile, group + vector, seen, queries, keys);
     for (int64_t query = group; query < group_end; query += kRows) {

@@ -15,13 +15,16 @@ struct PriorTile {
   const T* key = nullptr;                             ///< all keys: [position][rank + 1]
   T limit = 0;                                        ///< of the bias
   alignas(64) T query[(kMaxPriorRank + 1) * kTile];   ///< [rank + 1][query]
+  alignas(64) T positions[kTile];                     ///< of the queries
   alignas(64) T totals[(kMaxPriorRank + 2) * kTile];  ///< backward: [rank + 2][query], summed over the keys so far
 
   void load(const AttentionPrior<T>& prior, const QueryTile& queries) {
     rank = prior.rank;
     key = prior.key;
     limit = static_cast<T>(prior.limit);
-    for (int64_t r = 0; rank > 0 && r <= rank; ++r)
+    if (rank == 0) return;
+    for (int64_t i = 0; i < kTile; ++i) positions[i] = static_cast<T>(queries.positions[i]);
+    for (int64_t r = 0; r <= rank; ++r)
       for (int64_t i = 0; i < kTile; ++i) query[r * kTile + i] = prior.query[queries.positions[i] * (rank + 1) + r];
   }
   void clear_totals() { std::fill_n(totals, (rank + 2) * kTile, T(0)); }
@@ -29,7 +32,7 @@ struct PriorTile {
 
 /// Calls f(rank as a constant type).
 template <typename F>
-void with_rank(int64_t rank, F f) {
+auto with_rank(int64_t rank, F f) {
   static_assert(kMaxPriorRank == 8);
   switch (rank) {
     case 1:
@@ -81,10 +84,9 @@ struct PriorRegisters {
   V clip(V bias) const { return simd::min(high, simd::max(low, bias)); }  // NaN stays NaN
 };
 
-/// scores [key][kTile] += bias, for kColumns queries from `query` on and `keys` keys from position `first_key` on. Says
-/// whether any bias was clipped, if asked (kTell; else false).
 template <int64_t kRank, bool kTell, typename T>
-[[gnu::noinline]] bool add_prior(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key, int64_t keys) {
+[[gnu::noinline]] bool put_prior_of_rank(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key,
+                                         int64_t keys) {
   using V = simd::Vec<T>;
   const PriorRegisters<kRank, kVectors, T> registers(prior, query);
   V clipped{};
@@ -97,18 +99,26 @@ template <int64_t kRank, bool kTell, typename T>
     for (int64_t v = 0; v < kVectors; ++v) {
       T* const at = scores + v * simd::kWidth<T>;
       const V kept = registers.clip(bias[v]);
-      simd::store<T>(at, simd::load(at) + kept);
+      simd::store<T>(at, kept);
       if constexpr (kTell) clipped = kept == bias[v] ? clipped : simd::broadcast(T(1));
     }
   }
   return kTell && simd::max_lane(clipped) > 0;
 }
 
+/// scores [key][kTile] = bias, for kColumns queries from `query` on and `keys` keys from position `first_key` on. Says
+/// whether any bias was clipped, if asked (kTell; else false).
+template <bool kTell, typename T>
+bool put_prior(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key, int64_t keys) {
+  return with_rank(prior.rank,
+                   [&](auto rank) { return put_prior_of_rank<rank, kTell>(scores, prior, query, first_key, keys); });
+}
+
 /// Adds to the totals of kColumns queries from `query` on what `keys` keys from position `first_key` on give; dscores
 /// [key][kTile] are the gradients to the scores, 0 where a query does not see the key. kClipped: some bias was.
 template <int64_t kRank, bool kClipped, typename T>
-[[gnu::noinline]] void sum_prior(PriorTile<T>& prior, const T* dscores, int64_t query, int64_t first_key, int64_t keys,
-                                 const QueryTile& queries) {
+[[gnu::noinline]] void sum_prior(PriorTile<T>& prior, const T* dscores, int64_t query, int64_t first_key,
+                                 int64_t keys) {
   using V = simd::Vec<T>;
   const PriorRegisters<kRank, kVectors, T> registers(prior, query);
   V by_key[kRank][kVectors] = {}, alone[kVectors] = {}, by_index[kVectors] = {}, index{};
@@ -136,9 +146,8 @@ template <int64_t kRank, bool kClipped, typename T>
     const auto add = [at](int64_t r, V sum) { simd::store<T>(at + r * kTile, simd::load(at + r * kTile) + sum); };
     for (int64_t r = 0; r < kRank; ++r) add(r, by_key[r][v]);
     add(kRank, alone[v]);
-    V distance;  // to the first key
-    for (int64_t lane = 0; lane < simd::kWidth<T>; ++lane)
-      distance[lane] = static_cast<T>(queries.positions[query + v * simd::kWidth<T> + lane] - first_key);
+    const V distance =  // to the first key
+        simd::load(prior.positions + query + v * simd::kWidth<T>) - static_cast<T>(first_key);
     add(kRank + 1, distance * alone[v] - by_index[v]);
   }
 }
