@@ -2,11 +2,13 @@
 // penalty, standardised over all T^2 entries and clipped. No T x T array is formed anywhere.
 //
 //   B_ij    = (1 - mix) mean_memberships_i P phi_j - mix pos_beta |i - j| / (T - 1)
-//   bias_ij = warm * clamp((B_ij - mean) / (deviation + 1e-6) / clamp(temperature, 0.6, 1.6), -clip, clip)
+//   bias_ij = warm * clamp((B_ij - mean) / (deviation + 1e-6) / clamp(temperature), -clip, clip)
 //
 // mean and deviation (that of a population) are over all i, j, although attention uses j <= i alone: there the distance
 // is i - j, so that the bias before clipping is a product of factors of i and of j.
 #pragma once
+
+#include <algorithm>
 
 #include "kernels/attention.h"
 #include "kernels/memberships.h"
@@ -18,9 +20,12 @@ static_assert(kMaxRegimes <= kMaxPriorRank);
 struct PriorSettings {
   double mix = 0.1;        ///< m: weight of the distance penalty
   double pos_beta = 0.2;   ///< >= 0
-  double temperature = 1;  ///< tau_att, clamped here
-  double clip = 4;         ///< of the standardised value divided by the temperature
-  double warm = 1;         ///< min(1, step / 1200)
+  double temperature = 1;  ///< tau_att, before it is clamped
+  double least_temperature = 0.6, most_temperature = 1.6;
+  double clip = 4;  ///< of the standardised value divided by the temperature
+  double warm = 1;  ///< min(1, step / 1200)
+
+  double clamped_temperature() const { return std::clamp(temperature, least_temperature, most_temperature); }
 };
 
 /// Of B over all T^2 entries.

@@ -1,7 +1,6 @@
 #include "core/models/amor_state.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/attention.h"
 #include "kernels/rope.h"
@@ -83,7 +82,7 @@ Tensor GatedAttentionState::attend(const Tensor& q, const Tensor& fired, const D
                                           .q_stride = width,
                                           .kv_stride = columns(),
                                           .out_stride = width,
-                                          .scale = 1 / std::sqrt(static_cast<double>(options_.head_size))};
+                                          .scale = prior_.score_scale(options_.head_size)};
       kernels::attention_forward<T>(kernels::Cpu{}, output.data<T>() + run.begin * width, lse.data<T>(),
                                     q.data<T>() + run.begin * width, keys_.data<T>() + at, values_.data<T>() + at,
                                     nullptr, shape, prior_.view<T>());

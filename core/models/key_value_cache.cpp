@@ -1,7 +1,6 @@
 #include "core/models/key_value_cache.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/attention.h"
 #include "kernels/rope.h"
@@ -47,7 +46,7 @@ Tensor KeyValueCache::attend(int64_t layer, const Tensor& qkv, const DecodeRows&
                                           .q_stride = stride,
                                           .kv_stride = columns_,
                                           .out_stride = q_columns,
-                                          .scale = 1 / std::sqrt(static_cast<double>(head_size))};
+                                          .scale = prior.score_scale(head_size)};
       kernels::attention_forward<T>(kernels::Cpu{}, output.data<T>() + run.begin * q_columns, lse.data<T>(),
                                     q + run.begin * stride, keys, values, nullptr, shape, prior.view<T>());
     }

@@ -14,8 +14,20 @@ namespace {
 
 constexpr const char* kSlopeSuffix = ".pos_beta";
 
-kernels::PriorSettings prior_settings(const RpaConfig& config, const PriorMemory::Control& control) {
-  return {.mix = config.mix, .temperature = control.temperature, .clip = config.clip, .warm = control.warm};
+ops::LengthPrior prior_of(const RpaConfig& config, const PriorMemory::Control& control, const Variable& mean,
+                          const Variable& alignment, const Variable& pos_beta, const Tensor& basis) {
+  ops::LengthPrior prior{mean, alignment, pos_beta, basis, {}};
+  prior.settings = {.mix = config.mix,
+                    .temperature = control.temperature,
+                    .least_temperature = config.least_temperature,
+                    .most_temperature = config.most_temperature,
+                    .clip = config.clip,
+                    .warm = control.warm};
+  if (config.temperature_divides == "scores") {
+    prior.score_temperature = prior.settings.clamped_temperature();
+    prior.settings.temperature = prior.settings.least_temperature = prior.settings.most_temperature = 1;
+  }
+  return prior;
 }
 
 Variable kept(const Variable& variable) {
@@ -87,8 +99,8 @@ LengthAwareRun LengthAwareLayer::training_run(ForwardContext& context, const Var
   if (has_prior_) {
     const Tensor basis = ops::rpa_basis(context.batch.length(), rpa_.regimes, x.dtype());
     const ops::AlignmentOptions options{rpa_.align_temperature, rpa_.align_iterations, rpa_.detach};
-    run.prior = {mean, ops::alignment(context.tape, mean, basis, options), pos_beta_, basis,
-                 prior_settings(rpa_, memory_->control())};
+    run.prior =
+        prior_of(rpa_, memory_->control(), mean, ops::alignment(context.tape, mean, basis, options), pos_beta_, basis);
   }
   if (context.priors != nullptr) {
     context.priors->layers.push_back(
@@ -114,8 +126,13 @@ LengthAwareRun LengthAwareLayer::run(ForwardContext& context, const Variable& x)
 
 ops::LengthPrior frozen_prior(const PriorMemory& memory, const RpaConfig& config, int64_t index,
                               const Variable& pos_beta, int64_t length, DType dtype) {
-  return {Variable(memory.memberships(index, length, dtype)), Variable(memory.alignment(index, length, dtype)),
-          pos_beta, ops::rpa_basis(length, config.regimes, dtype), prior_settings(config, memory.control())};
+  return prior_of(config, memory.control(), Variable(memory.memberships(index, length, dtype)),
+                  Variable(memory.alignment(index, length, dtype)), pos_beta,
+                  ops::rpa_basis(length, config.regimes, dtype));
+}
+
+bool LengthAwareLayer::prior_has_begun() const {
+  return has_prior_ && (memory_->control().warm > 0 || rpa_.temperature_divides == "scores");
 }
 
 ops::LengthPrior LengthAwareLayer::frozen_prior(int64_t length, DType dtype) const {
@@ -148,9 +165,7 @@ FrozenLayer freeze(const LengthAwareLayer& layer, const PriorMemory* memory, int
   if (!layer.has_memberships()) return {};
   const int64_t length = memory->decoding_length(max_length);
   FrozenLayer frozen{layer.frozen_memberships(length, dtype), {}};
-  const bool begun = memory->control().warm > 0;  // before that it adds zeros
-  if (layer.has_prior() && begun)
-    frozen.factors = ops::PriorFactors(layer.frozen_prior(length, dtype), max_length, dtype);
+  if (layer.prior_has_begun()) frozen.factors = ops::PriorFactors(layer.frozen_prior(length, dtype), max_length, dtype);
   return frozen;
 }
 

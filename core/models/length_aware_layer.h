@@ -43,7 +43,8 @@ class LengthAwareLayer {
                    const PriorMemory* memory);
 
   bool has_memberships() const { return memory_ != nullptr; }
-  bool has_prior() const { return has_prior_; }
+  /// False as long as the warm-in makes it add zeros, unless it also divides the scores.
+  bool prior_has_begun() const;
 
   /// For the layer's input x [B * T, d]. In training it records the layer in context.priors, and adds the floor of the
   /// memberships' entropy to context.penalty.

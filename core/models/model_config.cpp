@@ -155,6 +155,9 @@ void complete_rpa(ModelConfig& config) {
   }
   if (rpa.align_iterations < 1) throw user_error("rpa.align_iterations is {}; expected >= 1", rpa.align_iterations);
   if (rpa.warm_steps < 0) throw user_error("rpa.warm_steps is {}; expected >= 0", rpa.warm_steps);
+  check_rpa_share("least_temperature", rpa.least_temperature, 1e-6, 1e6);
+  check_rpa_share("most_temperature", rpa.most_temperature, rpa.least_temperature, 1e6);
+  check_choice("rpa.temperature_divides", rpa.temperature_divides, {"prior", "scores"});
   check_rpa_share("mix", rpa.mix, 0, 1);
   check_rpa_share("pos_beta", rpa.pos_beta, 0, 1e6);
   check_rpa_share("align_temperature", rpa.align_temperature, 1e-6, 1e6);

@@ -35,11 +35,14 @@ struct RpaConfig {
   int64_t align_iterations = 6;    ///< of Sinkhorn
   bool detach = true;              ///< no gradient through the alignment
   double temperature = 0.68;       ///< tau_att at the start
-  double clip = 4;                 ///< of the standardised prior divided by the temperature
-  int64_t warm_steps = 1200;       ///< over which the prior fades in
-  double memory_momentum = 0.99;   ///< of the running means that inference uses
-  double entropy_share = 0.5;      ///< memberships of less than this share of log R are penalised
-  double entropy_weight = 0.02;    ///< of that penalty
+  double least_temperature = 0.6;  ///< that divides, whatever the controllers say
+  double most_temperature = 1.6;
+  std::string temperature_divides = "prior";  ///< prior; scores: q . k / sqrt(D) in its place
+  double clip = 4;                            ///< of the standardised prior divided by the temperature
+  int64_t warm_steps = 1200;                  ///< over which the prior fades in
+  double memory_momentum = 0.99;              ///< of the running means that inference uses
+  double entropy_share = 0.5;                 ///< memberships of less than this share of log R are penalised
+  double entropy_weight = 0.02;               ///< of that penalty
   bool operator==(const RpaConfig&) const = default;
 };
 

@@ -1,7 +1,6 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -18,7 +17,7 @@ void check(const Tensor& qkv, const Batch& batch, const AttentionOptions& option
   check_columns("attention", "qkv", qkv, (options.query_heads + 2 * options.key_heads) * options.head_size);
 }
 
-kernels::AttentionShape kernel_shape(const Batch& batch, const AttentionOptions& options) {
+kernels::AttentionShape kernel_shape(const Batch& batch, const AttentionOptions& options, const PriorFactors& prior) {
   kernels::AttentionShape shape;
   shape.batch = batch.rows();
   shape.query_length = shape.key_length = batch.length();
@@ -27,7 +26,7 @@ kernels::AttentionShape kernel_shape(const Batch& batch, const AttentionOptions&
   shape.head_size = options.head_size;
   shape.q_stride = shape.kv_stride = (options.query_heads + 2 * options.key_heads) * options.head_size;
   shape.out_stride = options.query_heads * options.head_size;
-  shape.scale = 1.0 / std::sqrt(static_cast<double>(options.head_size));
+  shape.scale = prior.score_scale(options.head_size);
   return shape;
 }
 
@@ -63,7 +62,7 @@ Saved forward(const Tensor& qkv, const Batch& batch, const AttentionOptions& opt
     saved.qkv = qkv.clone();  // the caller's qkv stays as it is; its memory goes when its Variable does
     rotate<T>(saved.qkv, batch, options, false);
   }
-  const kernels::AttentionShape shape = kernel_shape(batch, options);
+  const kernels::AttentionShape shape = kernel_shape(batch, options, saved.prior);
   saved.out = Tensor::empty({qkv.size(0), shape.out_stride}, qkv.dtype());
   saved.lse = Tensor::empty({shape.batch, shape.query_heads, shape.query_length}, qkv.dtype());
   const Parts<T> x(saved.qkv, shape);
@@ -74,7 +73,7 @@ Saved forward(const Tensor& qkv, const Batch& batch, const AttentionOptions& opt
 
 template <typename T>
 void backward(const Tensor& dout, const Saved& saved, const GradientTarget& target) {
-  const kernels::AttentionShape shape = kernel_shape(saved.batch, saved.options);
+  const kernels::AttentionShape shape = kernel_shape(saved.batch, saved.options, saved.prior);
   const Tensor delta = Tensor::empty(saved.lse.shape(), saved.lse.dtype());
   const PriorSums prior_sums = saved.prior.make_sums(saved.batch.tokens(), shape.query_heads);
   write_gradients({target}, {saved.qkv.shape()}, dtype_of<T>, [&](const std::vector<Tensor>& written) {

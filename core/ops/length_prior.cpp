@@ -1,5 +1,7 @@
 #include "core/ops/length_prior.h"
 
+#include <cmath>
+
 #include "core/ops/op_support.h"
 
 namespace longhaul::ops {
@@ -38,7 +40,8 @@ PriorFactors::PriorFactors(const LengthPrior& prior, int64_t length, DType dtype
       basis_(prior.basis),
       mean_memberships_target_(prior.mean_memberships.target()),
       alignment_target_(prior.alignment.target()),
-      pos_beta_target_(prior.pos_beta.target()) {
+      pos_beta_target_(prior.pos_beta.target()),
+      score_temperature_(prior.score_temperature) {
   check(prior, length);
   shape_ = {.length = basis_.size(0), .regimes = alignment_.size(0), .functions = alignment_.size(1)};
   const double pos_beta = number_of(prior.pos_beta.value(), dtype);
@@ -61,6 +64,10 @@ kernels::AttentionPrior<T> PriorFactors::view() const {
           .query = query_.data<T>(),
           .key = key_.data<T>(),
           .limit = settings_.clip * settings_.warm};
+}
+
+double PriorFactors::score_scale(int64_t head_size) const {
+  return 1 / (std::sqrt(static_cast<double>(head_size)) * score_temperature_);
 }
 
 bool PriorFactors::wanted() const {

@@ -14,6 +14,7 @@ struct LengthPrior {
   Variable pos_beta;                ///< [1]; counts as 0 below 0, where it has no gradient
   Tensor basis;                     ///< [T, K] (rpa_basis)
   kernels::PriorSettings settings;  ///< but for its pos_beta, which is not read
+  double score_temperature = 1;     ///< divides q . k / sqrt(head size), to which the prior is added
 };
 
 /// Memory for what attention leaves of the gradient of a prior of rank K; undefined where nobody wants it.
@@ -36,6 +37,8 @@ class PriorFactors {
 
   template <typename T>
   kernels::AttentionPrior<T> view() const;
+  /// Factor of q . k: 1 / sqrt(head_size), over the score temperature of the prior.
+  double score_scale(int64_t head_size) const;
   /// Does anybody want the gradients of the prior?
   bool wanted() const;
   /// For a call of `queries` queries.
@@ -51,6 +54,7 @@ class PriorFactors {
   Tensor query_, key_;
   GradientTarget mean_memberships_target_, alignment_target_, pos_beta_target_;
   bool pos_beta_free_ = true;  ///< not below its floor
+  double score_temperature_ = 1;
 };
 
 }  // namespace longhaul::ops

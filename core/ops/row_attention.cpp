@@ -1,7 +1,6 @@
 #include "core/ops/row_attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -28,7 +27,7 @@ void check(const Tensor& q, const Tensor& kv, const Tensor& query_rows, const Ba
   check_rows(kName, query_rows, batch.tokens());
 }
 
-kernels::AttentionShape kernel_shape(const Batch& batch, const AttentionOptions& options) {
+kernels::AttentionShape kernel_shape(const Batch& batch, const AttentionOptions& options, const PriorFactors& prior) {
   kernels::AttentionShape shape;
   shape.batch = batch.rows();
   shape.query_length = shape.key_length = batch.length();
@@ -37,7 +36,7 @@ kernels::AttentionShape kernel_shape(const Batch& batch, const AttentionOptions&
   shape.head_size = options.head_size;
   shape.q_stride = shape.out_stride = options.query_heads * options.head_size;
   shape.kv_stride = 2 * options.key_heads * options.head_size;
-  shape.scale = 1.0 / std::sqrt(static_cast<double>(options.head_size));
+  shape.scale = prior.score_scale(options.head_size);
   return shape;
 }
 
@@ -78,7 +77,7 @@ Saved forward(const Tensor& q, const Tensor& kv, const Tensor& query_rows, const
     saved.kv = kv.clone();
     rotate<T>(saved.q, saved.kv, saved, false);
   }
-  const kernels::AttentionShape shape = kernel_shape(batch, options);
+  const kernels::AttentionShape shape = kernel_shape(batch, options, saved.prior);
   saved.out = Tensor::empty({q.size(0), shape.out_stride}, q.dtype());
   saved.lse = Tensor::empty({shape.query_heads, q.size(0)}, q.dtype());
   const T* const k = saved.kv.data<T>();
@@ -90,7 +89,7 @@ Saved forward(const Tensor& q, const Tensor& kv, const Tensor& query_rows, const
 
 template <typename T>
 void backward(const Tensor& dout, const Saved& saved, const GradientTarget& q_target, const GradientTarget& kv_target) {
-  const kernels::AttentionShape shape = kernel_shape(saved.batch, saved.options);
+  const kernels::AttentionShape shape = kernel_shape(saved.batch, saved.options, saved.prior);
   const int64_t values = shape.key_heads * shape.head_size;
   const Tensor delta = Tensor::empty(saved.lse.shape(), saved.lse.dtype());
   const Tensor dq = Tensor::empty(saved.q.shape(), saved.q.dtype());

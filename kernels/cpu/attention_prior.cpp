@@ -11,7 +11,7 @@
 namespace longhaul::kernels {
 namespace {
 
-constexpr double kEpsilon = 1e-6, kLeastTemperature = 0.6, kMostTemperature = 1.6;
+constexpr double kEpsilon = 1e-6;
 
 /// A vector over the functions of the basis; entries beyond them stay 0.
 struct Vector {
@@ -111,8 +111,7 @@ class Analysis {
     variance += slope * (slope * distance_variance - 2 * covariance);
     moments = {.mean = mean_query.dot(mean_key) - slope * mean_distance,
                .deviation = std::sqrt(std::max(variance, 0.0))};
-    const double temperature = std::clamp(settings.temperature, kLeastTemperature, kMostTemperature);
-    scale = settings.warm / (temperature * (moments.deviation + kEpsilon));
+    scale = settings.warm / (settings.clamped_temperature() * (moments.deviation + kEpsilon));
   }
 
   /// u_t and phi_t without their means.

@@ -16,7 +16,8 @@ constexpr const char* kUsage =
 
 Writes config.json, model.safetensors and the tokenizer's files where such files exist. Hugging Face transformers loads
 them as GPT2LMHeadModel (family gpt2), LlamaForCausalLM (transformer) and Mamba2ForCausalLM (mamba2 with feed_forward =
-false); the other recurrent families have the tensor names of the published AMOR code (docs/formats.md).
+false); the other recurrent families have the tensor names of the published AMOR code, models with the length-aware prior
+names of our own (docs/formats.md).
 
   --run DIR         a run directory: its newest complete checkpoint
   --checkpoint DIR  one checkpoint directory

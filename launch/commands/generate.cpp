@@ -25,7 +25,7 @@ places and the options alone, not on what else is in the batch.
 
   --run DIR           a run directory: its newest complete checkpoint
   --checkpoint DIR    one checkpoint directory
-  --hf DIR            a Hugging Face directory (gpt2 or llama)
+  --hf DIR            a Hugging Face directory, as import reads it
   --weights KIND      raw (default), ema (running average), swa (mean of snapshots), or best: as the last validation found
   --router            decide entropy gates by the routers of `longhaul fit-router` instead of exactly
   --prompt TEXT       may be repeated

@@ -76,6 +76,7 @@ struct GuardianConfig {
   bool enabled = false;
   double beta = 1, time_scale = 20, power = 0.7;
   double gain_weight = 1, low_gain_weight = 1, zone = 5.6;
+  double least_temperature = 0.3, most_temperature = 1.6;
   std::string baseline = "unchanged";  ///< none | mean | unchanged
 };
 

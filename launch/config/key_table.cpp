@@ -194,6 +194,8 @@ std::vector<ConfigKey> guardian_keys() {
       number<S, &G::gain_weight>("gain_weight", {0, 1e6}, "worth of a gain in validation cross-entropy"),
       number<S, &G::low_gain_weight>("low_gain_weight", {0, 1e6}, "extra worth of a gain below `zone`"),
       number<S, &G::zone>("zone", {0, 1e6}, "cross-entropy below which gains count as late"),
+      number<S, &G::least_temperature>("least_temperature", {1e-6, 1e6}, "it moves the temperature within these"),
+      number<S, &G::most_temperature>("most_temperature", {1e-6, 1e6}, "limits"),
       choice<S, &G::baseline>("baseline", {"none", "mean", "unchanged"}, "what the reward is compared with"),
   };
 }

@@ -17,9 +17,12 @@ Guardian::Options guardian_options(const Configuration& configuration) {
   const GuardianConfig& config = configuration.guardian;
   Guardian::Options options;
   options.tau_start = configuration.model.rpa.temperature;
+  options.tau_min = config.least_temperature;
+  options.tau_max = config.most_temperature;
+  options.tau_effective_min = configuration.model.rpa.least_temperature;
   if (options.tau_start < options.tau_min || options.tau_start > options.tau_max) {
-    throw user_error("rpa.temperature is {}; guardian.enabled needs {} to {}", options.tau_start, options.tau_min,
-                     options.tau_max);
+    throw user_error("rpa.temperature is {}; guardian.least_temperature and most_temperature allow {} to {}",
+                     options.tau_start, options.tau_min, options.tau_max);
   }
   options.beta = config.beta;
   options.time_scale = config.time_scale;
@@ -113,6 +116,7 @@ std::optional<PriorReport> PriorControl::validate(const std::string& data, doubl
                                  .gate_delta = gate_delta(gates),
                                  .saturation = memberships.saturation,
                                  .entropy = memberships.relative_entropy},
+                     .temperature = model.prior_memory()->control().temperature,
                      .guardian = {},
                      .schedule = {}};
   if (guardian_) report.guardian = guardian_->decide(report.measure);

@@ -19,6 +19,7 @@ namespace longhaul {
 /// One validation, for the log: the decision of the controller that is on.
 struct PriorReport {
   ValidationMeasure measure;
+  double temperature = 0;  ///< the model was validated with it
   std::optional<Guardian::Decision> guardian;
   std::optional<TemperatureSchedule::Decision> schedule;
 };

@@ -225,6 +225,9 @@ void TrainingLog::prior(int64_t step, const PriorReport& report) {
     const Guardian::Decision& decision = *report.guardian;
     line(decision.line());
     metrics.values.insert(metrics.values.end(), {{"acted", int64_t{decision.acted}},
+                                                 {"action_tau", decision.action[0]},
+                                                 {"action_delta", decision.action[1]},
+                                                 {"action_saturation", decision.action[2]},
                                                  {"rewarded", int64_t{decision.rewarded}},
                                                  {"reward", decision.reward},
                                                  {"advantage", decision.advantage},
@@ -238,8 +241,10 @@ void TrainingLog::prior(int64_t step, const PriorReport& report) {
   if (report.schedule) {
     const TemperatureSchedule::Decision& decision = *report.schedule;
     line(decision.line());
-    metrics.values.insert(metrics.values.end(),
-                          {{"nudged", int64_t{decision.nudged}}, {"gain", decision.gain}, {"nudges", decision.nudges}});
+    metrics.values.insert(metrics.values.end(), {{"nudged", int64_t{decision.nudged}},
+                                                 {"gain", decision.gain},
+                                                 {"nudges", decision.nudges},
+                                                 {"tau", report.temperature}});
   }
   metrics_->write(metrics);
 }

@@ -2,7 +2,6 @@
 # ctest: label=exact timeout=300
 """The game of context lengths keeps the bits: the same hash for 1, 2 and 4 ranks, stopped, resized and killed; a game of
 one length, or none, is a plain run."""
-import json
 import pathlib
 import sys
 
@@ -17,11 +16,6 @@ GAME = ["game.lengths=8,16,32", "game.every=4", "game.eta=2"]
 def final_hash(place, name, *settings, ranks=0):
     runs.must(runs.train(place.config(name), *SHARED, *settings, ranks=ranks))
     return runs.state_hash(place.run_directory(name))
-
-
-def lines_of(place, name, kind):
-    lines = [json.loads(line) for line in (place.run_directory(name) / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in lines if line["kind"] == kind]
 
 
 def one_length_is_a_plain_run(place):
@@ -41,7 +35,7 @@ def test_of(assignment):
         hashes["stopped"] = runs.state_hash(place.run_directory(f"{assignment}_stopped"))
         assert len(set(hashes.values())) == 1 and hashes[1] != place.plain, hashes
         games = [[{key: value for key, value in line.items() if key != "imbalance"} for line in
-                  lines_of(place, f"{assignment}_{name}", "game")] for name in (1, 2, 4, "stopped")]
+                  place.metrics(f"{assignment}_{name}", "game")] for name in (1, 2, 4, "stopped")]
         assert all(game == games[0] for game in games), games
         assert [line["step"] for line in games[0]] == list(range(4, 29, 4)), games[0]
         return f"{hashes[1]}, q {[round(games[0][-1][f'q.{length}'], 3) for length in (8, 16, 32)]}"
@@ -57,7 +51,7 @@ def validation_is_at_every_length(place):
     before = final_hash(place, "not_validated", *GAME, "train.steps=8")
     assert final_hash(place, "validated", *GAME, "train.steps=8", "validation.every=4", ranks=2) == before
     for kind, length in (("validation", 32), ("validation_16", 16), ("validation_ema_8", 8)):
-        lines = lines_of(place, "validated", kind)
+        lines = place.metrics("validated", kind)
         assert [(line["step"], line["length"]) for line in lines] == [(4, length), (8, length)], (kind, lines)
 
 

@@ -24,11 +24,6 @@ def tensor_hashes(place, name):
     return {words[1]: words[0] for words in map(str.split, lines) if len(words) == 2}
 
 
-def lines_of(place, name, kind):
-    lines = [json.loads(line) for line in (place.run_directory(name) / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in lines if line["kind"] == kind]
-
-
 def controllers_that_are_off_leave_a_plain_run(place):
     place.plain = final_hash(place, "plain")
     off = final_hash(place, "off", "guardian.enabled=false", "guardian.beta=7", "temperature.enabled=false", "temperature.nudge=1",
@@ -49,7 +44,7 @@ def test_of(assignment):
         hashes["stopped"] = runs.state_hash(place.run_directory(f"{assignment}_stopped"))
         hashes["recomputed"] = final_hash(place, f"{assignment}_recomputed", *settings, "model.recompute=true", ranks=2)
         assert len(set(hashes.values())) == 1 and hashes[1] != place.plain, hashes
-        decisions = [lines_of(place, f"{assignment}_{name}", "guardian") for name in (1, 2, 4, "stopped", "recomputed")]
+        decisions = [place.metrics(f"{assignment}_{name}", "guardian") for name in (1, 2, 4, "stopped", "recomputed")]
         assert all(found == decisions[0] for found in decisions), decisions
         assert [line["step"] for line in decisions[0]] == list(range(4, 25, 4)), decisions[0]
         assert all(line["acted"] and line["rewarded"] == (line["step"] > 4) for line in decisions[0]), decisions[0]
@@ -68,7 +63,7 @@ def averages_do_not_touch_training(place):
     without, found = tensor_hashes(place, "no_swa"), tensor_hashes(place, "global_1")
     assert {name: value for name, value in found.items() if not name.startswith("swa/")} == without
     assert any(name.startswith("swa/") for name in found)
-    assert any(line["taken"] for line in lines_of(place, "global_1", "selective_average"))
+    assert any(line["taken"] for line in place.metrics("global_1", "selective_average"))
 
 
 def killed_run_ends_the_same(place):
@@ -80,19 +75,21 @@ def scripted_temperature_keeps_the_hash_and_nudges(place):
                 "validation.every=4", "validation.max_tokens=256"]
     hashes = {ranks: final_hash(place, f"scripted_{ranks}", *settings, ranks=ranks) for ranks in (1, 4)}
     assert len(set(hashes.values())) == 1 and hashes[1] != place.plain, hashes
-    assert [line["nudged"] for line in lines_of(place, "scripted_1", "temperature")] == [0, 1, 1, 1, 1, 1]
+    lines = place.metrics("scripted_1", "temperature")
+    assert [line["nudged"] for line in lines] == [0, 1, 1, 1, 1, 1]
+    assert abs(lines[0]["tau"] - 1.14) < 1e-9, lines[0]  # step 4 of 8 from 1.6 to 0.68
 
 
 def guardian_may_come_later_and_starts_afresh(place):
     config = place.config("later")
     runs.must(runs.train(config, *SHARED, "train.stop_after=10"), code=75)
     runs.must(runs.train(config, *SHARED, "guardian.enabled=true", "validation.every=4"))
-    decisions = lines_of(place, "later", "guardian")
+    decisions = place.metrics("later", "guardian")
     assert [(line["step"], line["rewarded"]) for line in decisions] == [(12, 0), (16, 1), (20, 1), (24, 1)], decisions
 
 
 def eval_of_a_checkpoint_and_its_export_equal_the_validation(place):
-    validation = lines_of(place, "global_1", "validation")[-1]
+    validation = place.metrics("global_1", "validation")[-1]
     run = place.run_directory("global_1")
     words = ["--data", place.data, "--context", "32", "--max-tokens", "256"]
     for kind in ("raw", "ema", "swa"):
@@ -137,7 +134,7 @@ def test_of_option(family):
 
 
 def failures_show_in_the_metrics(place):
-    for line in lines_of(place, "plain", "train"):
+    for line in place.metrics("plain", "train"):
         assert 0 <= line["saturation"] < 0.5 and 1 / 3 <= line["collapse"] < 0.9 and 0.5 < line["membership_entropy"] <= 1, line
     # Memberships run into one regime at a large rate, unless the floor of their entropy holds them; Guardian stands still.
     settings = ["model.n_layer=1", "model.dropout=0", "rpa.prior=off", "schedule.learning_rate=0.1", "train.steps=20",
@@ -145,7 +142,7 @@ def failures_show_in_the_metrics(place):
     found = {}
     for weight in (0, 1):
         final_hash(place, f"floor_{weight}", *settings, f"rpa.entropy_weight={weight}")
-        train, guardian = (lines_of(place, f"floor_{weight}", kind)[-1] for kind in ("train", "guardian"))
+        train, guardian = (place.metrics(f"floor_{weight}", kind)[-1] for kind in ("train", "guardian"))
         found[weight] = [train[key] for key in ("saturation", "membership_entropy", "collapse")] + [guardian["over_saturation"]]
         assert guardian["over_tightening"] == 0.8, guardian  # 0.36 of a range from 0.6 down to 0.3
     saturation, entropy, collapse, over_saturation = found[0]

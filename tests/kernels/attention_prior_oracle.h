@@ -59,8 +59,8 @@ inline PlainPrior plain_prior(const PriorInputs& in) {
   for (double value : b) variance += (value - plain.moments.mean) * (value - plain.moments.mean) / count;
   plain.moments.deviation = std::sqrt(variance);
   for (double value : b) {
-    const double z =
-        (value - plain.moments.mean) / (plain.moments.deviation + 1e-6) / std::clamp(s.temperature, 0.6, 1.6);
+    const double z = (value - plain.moments.mean) / (plain.moments.deviation + 1e-6) /
+                     std::clamp(s.temperature, s.least_temperature, s.most_temperature);
     plain.unclipped.push_back(z * s.warm);
     plain.bias.push_back(std::clamp(z, -s.clip, s.clip) * s.warm);
   }

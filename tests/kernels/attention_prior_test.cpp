@@ -11,7 +11,9 @@ std::vector<PriorSettings> settings_to_try() {
   return {{.mix = 0.1, .pos_beta = 0.2, .temperature = 0.68, .clip = 4, .warm = 1},
           {.mix = 0.9, .pos_beta = 1.5, .temperature = 1.1, .clip = 0.7, .warm = 0.35},
           {.mix = 0, .pos_beta = 0.2, .temperature = 0.1, .clip = 1.4, .warm = 1},
-          {.mix = 0.3, .pos_beta = 0, .temperature = 9, .clip = 4, .warm = 0.5}};
+          {.mix = 0.3, .pos_beta = 0, .temperature = 9, .clip = 4, .warm = 0.5},
+          {.temperature = 0.1, .least_temperature = 0.4},
+          {.temperature = 2, .most_temperature = 1.9}};
 }
 
 TEST(AttentionPriorTest, FactorsGiveTheMatrixBelowTheDiagonal) {

@@ -1,4 +1,5 @@
 """Runs the program for the script tests: tiny data, tiny models, ranks under mpirun, kills."""
+import json
 import os
 import pathlib
 import random
@@ -95,6 +96,11 @@ class Workplace:
 
     def run_directory(self, name):
         return self.path / name
+
+    def metrics(self, name, kind):
+        """The lines of one kind in the metrics of a run."""
+        lines = [json.loads(line) for line in (self.run_directory(name) / "metrics.jsonl").read_text().splitlines()]
+        return [line for line in lines if line["kind"] == kind]
 
 
 def make_text(path, documents, seed=1):

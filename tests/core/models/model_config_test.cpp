@@ -159,6 +159,15 @@ TEST(ResolvedModelConfig, PriorNeedsALayerWithAttention) {
               ::testing::HasSubstr("model.attention_every 6 is beyond model.n_layer 5"));
 }
 
+TEST(ResolvedModelConfig, NamesTheKeyOfImpossibleTemperatures) {
+  const auto of = [](auto change) {
+    return complaint([&](auto& c) { c.family = "fuzzy_transformer", c.vocab_size = 100, change(c.rpa); });
+  };
+  EXPECT_THAT(of([](auto& r) { r.least_temperature = 0; }), ::testing::HasSubstr("rpa.least_temperature is 0"));
+  EXPECT_THAT(of([](auto& r) { r.least_temperature = 2; }), ::testing::HasSubstr("rpa.most_temperature is 1.6"));
+  EXPECT_THAT(of([](auto& r) { r.temperature_divides = "x"; }), ::testing::HasSubstr("rpa.temperature_divides is 'x'"));
+}
+
 TEST(CountParameters, NamesThePartsOfAModel) {
   ModelConfig config;
   config.family = "amor";

@@ -23,6 +23,7 @@ class PriorDecode : public ::testing::TestWithParam<ops::AttentionOptions> {
     for (const Tensor& tensor : testing::prior_tensors(testing::prior_inputs(kPriorLength, 4, testing::kClipped)))
       parts.emplace_back(tensor);
     prior_ = testing::length_prior(parts[0], parts[1], parts[2], testing::kClipped);
+    prior_.score_temperature = 1.25;
     factors_ = ops::PriorFactors(prior_, kLength, DType::f64);
     Tape tape(Tape::Mode::off);
     whole_ = ops::attention(tape, Variable(qkv_), batch_of(2, kLength), options_, &prior_).value();

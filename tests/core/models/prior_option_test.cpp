@@ -1,6 +1,9 @@
 // The length-aware prior as an option of AMOR and the hybrids.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/models/amor_model.h"
 #include "tests/core/models/amor_testing.h"
 
@@ -92,6 +95,116 @@ TEST_P(PriorOption, EvaluationReadsTheMemoryAlone) {
   EXPECT_EQ(full_logits(*on_, batch_).to_vector<double>(), before);
   on_->prior_memory()->clear();
   EXPECT_NE(full_logits(*on_, batch_).to_vector<double>(), before);
+}
+
+/// With a clip of 0 only the scores are left to have a temperature: 0.5, the least, makes them those of doubled
+/// queries.
+TEST(PriorOptionOf, TemperatureMayDivideTheScores) {
+  ModelConfig config = testing::tiny_config("rpa"), plain = config;
+  config.rpa.clip = 0;
+  config.rpa.temperature_divides = "scores";
+  config.rpa.least_temperature = 0.5;
+  plain.rpa.prior = "off";
+  const auto model = make_model(config, 1, DType::f64), doubled = make_model(plain, 1, DType::f64);
+  testing::perturb(*model);
+  model->prior_memory()->set_control({.temperature = 0.3, .warm = 1});
+  for (const Parameter& parameter : doubled->parameters().parameters()) {
+    const Tensor value = parameter.variable.value();
+    value.copy_from(model->parameters().find(parameter.name).variable.value());
+    if (parameter.name.find("qkv_proj") == std::string::npos) continue;
+    for (double& weight : value.rows(0, config.d_model).span<double>()) weight *= 2;
+  }
+  const Batch batch = packed_row({some_ids(4, 19), some_ids(7, 19, 2)});
+  const auto expect_near = [](const std::vector<double>& found, const std::vector<double>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+  };
+  expect_near(full_logits(*model, batch).to_vector<double>(), full_logits(*doubled, batch).to_vector<double>());
+  EXPECT_NEAR(testing::loss_and_gradients(*model, batch, true).loss.cross_entropy,
+              testing::loss_and_gradients(*doubled, batch, true).loss.cross_entropy, 1e-11);
+  const auto decoded = [](const LanguageModel& decoder) {
+    const auto state = decoder.make_decode_state(1, 11);
+    return decoder.decode(*state, {some_ids(7, 19, 2)}).to_vector<double>();
+  };
+  expect_near(decoded(*model), decoded(*doubled));
+  model->prior_memory()->set_control({.temperature = 0.3, .warm = 0});
+  expect_near(decoded(*model), decoded(*doubled));
+}
+
+/// The part of the first layer's memberships whose name ends so.
+Tensor first_part(const LanguageModel& model, const std::string& name) {
+  for (const Parameter& parameter : model.parameters().parameters())
+    if (parameter.name.ends_with(".0.rpa." + name)) return parameter.variable.value();
+  ADD_FAILURE() << name;
+  return {};
+}
+
+/// models.md 7.1 of rows x, by its formula.
+std::vector<double> memberships_by_hand(const LanguageModel& model, const Tensor& x) {
+  const Tensor weight = first_part(model, "projection.weight"), bias = first_part(model, "projection.bias");
+  const Tensor centres = first_part(model, "centres"), log_sigma = first_part(model, "log_sigma");
+  const int64_t width = x.size(1), regimes = centres.size(0);
+  std::vector<double> all;
+  for (int64_t token = 0; token < x.size(0); ++token) {
+    std::vector<double> square(static_cast<size_t>(regimes)), shares;
+    for (int64_t i = 0; i < width; ++i) {
+      double z = bias.data<double>()[i];
+      for (int64_t j = 0; j < width; ++j)
+        z += weight.data<double>()[i * width + j] * x.data<double>()[token * width + j];
+      for (int64_t r = 0; r < regimes; ++r)
+        square[static_cast<size_t>(r)] += std::pow(z - centres.data<double>()[r * width + i], 2);
+    }
+    double sum = 0;
+    for (int64_t r = 0; r < regimes; ++r) {
+      const double precision = std::clamp(std::exp(-2 * log_sigma.data<double>()[r]), 1e-3, 1e3);
+      sum += shares.emplace_back(std::exp(std::clamp(-square[static_cast<size_t>(r)] / 2 * precision, -30.0, 30.0)));
+    }
+    for (const double share : shares) all.push_back(share / sum);
+  }
+  return all;
+}
+
+TEST(PriorOptionOf, CentresStartAtUnitDistanceAndEverythingElseAtItsConstant) {
+  ModelConfig config = testing::tiny_config("rpa");
+  config.d_model = 96;
+  config.rpa.regimes = 8;
+  config.rpa.pos_beta = 0.375;
+  const auto model = make_model(config, 1, DType::f64);
+  double square = 0;
+  const Tensor centres = first_part(*model, "centres");
+  for (const double value : centres.span<double>()) square += value * value / 8;
+  EXPECT_NEAR(square, 1, 0.15);  // of N(0, 1/d); its own deviation is sqrt(2 / 768)
+  EXPECT_EQ(first_part(*model, "log_sigma").to_vector<double>(), std::vector<double>(8, 0.0));
+  EXPECT_EQ(first_part(*model, "pos_beta").to_vector<double>(), std::vector<double>{0.375});
+}
+
+/// Of the embedding in the first layer of transformer and fused; of what the gate looks at in AMOR.
+TEST(PriorOptionOf, MembershipsAreThoseOfTheInputOfTheLayer) {
+  for (const char* family : {"rpa", "fused_rpa", "amor"}) {
+    SCOPED_TRACE(family);
+    const bool gated = std::string(family) == "amor";
+    const auto model =
+        make_model(gated ? testing::tiny_amor("gdn", "h", true) : testing::tiny_config(family), 1, DType::f64);
+    testing::perturb(*model);
+    const std::vector<int32_t> ids = some_ids(7, 19, 2);
+    const Batch batch = packed_row({ids});
+    GateRecord gates{.blocks = {}, .keep_inputs = true};
+    PriorRecord record;
+    Tape tape(Tape::Mode::off);
+    ForwardContext context{.tape = tape, .batch = batch, .training = true, .gates = &gates, .priors = &record};
+    model->hidden(context);
+    Tensor x = Tensor::empty({7, model->config().d_model}, DType::f64);
+    for (int64_t token = 0; token < 7 && !gated; ++token) {
+      const char* const name = std::string(family) == "rpa" ? "model.embed_tokens.weight" : "embed.weight";
+      const int64_t id = ids[static_cast<size_t>(token)];
+      x.rows(token, token + 1).copy_from(model->parameters().find(name).variable.value().rows(id, id + 1));
+    }
+    if (gated) x = gates.blocks.at(0).inputs;
+    const std::vector<double> found = record.layers.at(0).memberships.to_vector<double>();
+    const std::vector<double> expected = memberships_by_hand(*model, x);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+  }
 }
 
 TEST(PriorOptionOf, CountsTheLayersThatAttend) {

@@ -92,6 +92,27 @@ TEST(AttentionWithPrior, GradientsAreRight) {
   }
 }
 
+TEST(AttentionWithPrior, ScoreTemperatureDividesTheProductsAlone) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const auto op = [&c](Tape& tape, const std::vector<Variable>& in) {
+      ops::LengthPrior prior = testing::length_prior(in[1], in[2], in[3], c.settings);
+      prior.score_temperature = 1.25;
+      return ops::attention(tape, in[0], c.batch, c.options, &prior);
+    };
+    const std::vector<Tensor> in = inputs_of(c);
+    const Tensor divided = in[0].clone();
+    for (int64_t token = 0; token < c.batch.tokens(); ++token)
+      for (int64_t i = 0; i < c.options.query_heads * c.options.head_size; ++i)
+        divided.data<double>()[token * divided.size(1) + i] /= 1.25;
+    const kernels::PlainPrior plain = plain_prior(prior_inputs(c.batch.length(), c.regimes, c.settings));
+    Tape tape;
+    expect_near(op(tape, variables_of(in)).value(), testing::dense_attention(divided, c.batch, c.options, plain.bias),
+                1e-11);
+    GradientCheck(op, in).run();
+  }
+}
+
 TEST(AttentionWithPrior, PosBetaBelowZeroCountsAsZero) {
   const Case c{"", batch_of(2, 5), options_of(2, 1, 3, false), kSmooth};
   std::vector<Tensor> in = inputs_of(c);

@@ -77,13 +77,15 @@ std::vector<Tensor> split_inputs(const Case& c) {
   return in;
 }
 
-Variable attend_rows(Tape& tape, const std::vector<Variable>& in, const Case& c) {
-  const ops::LengthPrior prior = testing::length_prior(in[2], in[3], in[4], c.settings);
+Variable attend_rows(Tape& tape, const std::vector<Variable>& in, const Case& c, double score_temperature = 1) {
+  ops::LengthPrior prior = testing::length_prior(in[2], in[3], in[4], c.settings);
+  prior.score_temperature = score_temperature;
   return ops::row_attention(tape, in[0], in[1], rows_of(c), c.batch, c.options, &prior);
 }
 
-Variable attend_all(Tape& tape, const std::vector<Variable>& in, const Case& c) {
-  const ops::LengthPrior prior = testing::length_prior(in[1], in[2], in[3], c.settings);
+Variable attend_all(Tape& tape, const std::vector<Variable>& in, const Case& c, double score_temperature = 1) {
+  ops::LengthPrior prior = testing::length_prior(in[1], in[2], in[3], c.settings);
+  prior.score_temperature = score_temperature;
   return ops::attention(tape, in[0], c.batch, c.options, &prior);
 }
 
@@ -106,6 +108,16 @@ TEST(RowAttentionWithPrior, EqualsTheRowsOfAttention) {
         ops::gather_rows(tape, Variable(testing::dense_attention(in[0], c.batch, c.options, plain.bias)), rows_of(c))
             .value();
     for (int64_t i = 0; i < dense.count(); ++i) ASSERT_NEAR(found.data<double>()[i], dense.data<double>()[i], 1e-11);
+  }
+}
+
+TEST(RowAttentionWithPrior, ScoreTemperatureIsThatOfAttention) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    Tape tape(Tape::Mode::off);
+    const Variable all = attend_all(tape, variables_of(inputs_of(c)), c, 1.25);
+    EXPECT_EQ(bytes_of(attend_rows(tape, variables_of(split_inputs(c)), c, 1.25).value()),
+              bytes_of(ops::gather_rows(tape, all, rows_of(c)).value()));
   }
 }
 

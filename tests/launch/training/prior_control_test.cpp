@@ -60,6 +60,9 @@ TEST(PriorControl, ImpossibleCombinationsAreUserErrors) {
   testing::expect_error(Fault::kUser, {"rpa.temperature is 2", "0.3 to 1.6"}, [] {
     control_of({"guardian.enabled=true", "rpa.temperature=2"});
   });
+  testing::expect_error(Fault::kUser, {"rpa.temperature is 0.68", "guardian.least_temperature", "0.7 to 1.6"}, [] {
+    control_of({"guardian.enabled=true", "guardian.least_temperature=0.7"});
+  });
   testing::expect_error(Fault::kUser, {"guardian.power", "0.25"}, [] {
     control_of({"guardian.enabled=true", "guardian.power=0.25"});
   });
@@ -86,7 +89,9 @@ TEST(PriorControl, TheScriptedTemperatureFollowsStepsAndNudges) {
   EXPECT_DOUBLE_EQ(at(control, 10).temperature, 0.8);
   EXPECT_DOUBLE_EQ(at(control, 20).temperature, 0.7);  // half of the cosine until train.steps = 30
   EXPECT_EQ(at(control, 20).lambda_saturation, 0);
-  const PriorModel model;
+  PriorModel model;
+  control.prepare(20, 1, model);
+  EXPECT_DOUBLE_EQ(control.validate("valid", 4.5, model)->temperature, 0.7);
   EXPECT_FALSE(control.validate("valid", 3, model)->schedule->nudged);
   EXPECT_TRUE(control.validate("valid", 3, model)->schedule->nudged);
   EXPECT_DOUBLE_EQ(at(control, 20).temperature, 0.825);
@@ -118,6 +123,20 @@ TEST(PriorControl, GuardianReadsWhatHappenedSinceTheLastUsableValidation) {
   EXPECT_DOUBLE_EQ(next.measure.saturation, 0.5);  // of both steps since the first validation
   EXPECT_DOUBLE_EQ(next.measure.gate_delta, 0.25);
   EXPECT_TRUE(next.guardian->rewarded);
+}
+
+TEST(PriorControl, GuardianKeepsItsRange) {
+  PriorControl control = control_of({"guardian.enabled=true", "guardian.beta=1000", "guardian.power=0",
+                                     "guardian.least_temperature=0.5", "guardian.most_temperature=0.75"});
+  const PriorModel model;
+  double least = 9, most = 0;
+  for (int validation = 0; validation < 20; ++validation) {
+    control.validate("valid", 3, model);
+    least = std::min(least, at(control, 1).temperature);
+    most = std::max(most, at(control, 1).temperature);
+  }
+  EXPECT_EQ(least, 0.5);
+  EXPECT_EQ(most, 0.75);
 }
 
 TEST(PriorControl, GoesOnFromTheTextOfACheckpoint) {
