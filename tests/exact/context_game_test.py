@@ -26,13 +26,8 @@ def one_length_is_a_plain_run(place):
 
 def test_of(assignment):
     def ranks_and_interruptions_keep_the_hash(place):
-        settings = [*GAME, f"game.assignment={assignment}"]
-        hashes = {ranks: final_hash(place, f"{assignment}_{ranks}", *settings, ranks=ranks) for ranks in (1, 2, 4)}
-        config = place.config(f"{assignment}_stopped")
-        for stop, ranks in ((10, 2), (19, 4)):  # in the middle of an interval between updates
-            runs.must(runs.train(config, *SHARED, *settings, f"train.stop_after={stop}", ranks=ranks), code=75)
-        runs.must(runs.train(config, *SHARED, *settings, ranks=1))
-        hashes["stopped"] = runs.state_hash(place.run_directory(f"{assignment}_stopped"))
+        # The stops are in the middle of an interval between updates.
+        hashes = runs.hashes_of_ranks(place, assignment, [*SHARED, *GAME, f"game.assignment={assignment}"], ((10, 2), (19, 4)))
         assert len(set(hashes.values())) == 1 and hashes[1] != place.plain, hashes
         games = [[{key: value for key, value in line.items() if key != "imbalance"} for line in
                   place.metrics(f"{assignment}_{name}", "game")] for name in (1, 2, 4, "stopped")]

@@ -36,12 +36,8 @@ def controllers_that_are_off_leave_a_plain_run(place):
 def test_of(assignment):
     def all_controllers_keep_the_hash(place):
         settings = [*CONTROLLERS, f"game.assignment={assignment}"]
-        hashes = {ranks: final_hash(place, f"{assignment}_{ranks}", *settings, ranks=ranks) for ranks in (1, 2, 4)}
-        config = place.config(f"{assignment}_stopped")
-        for stop, ranks in ((6, 2), (15, 4)):  # between decisions of Guardian and of the game
-            runs.must(runs.train(config, *SHARED, *settings, f"train.stop_after={stop}", ranks=ranks), code=75)
-        runs.must(runs.train(config, *SHARED, *settings, ranks=1))
-        hashes["stopped"] = runs.state_hash(place.run_directory(f"{assignment}_stopped"))
+        # The stops are between decisions of Guardian and of the game.
+        hashes = runs.hashes_of_ranks(place, assignment, [*SHARED, *settings], ((6, 2), (15, 4)))
         hashes["recomputed"] = final_hash(place, f"{assignment}_recomputed", *settings, "model.recompute=true", ranks=2)
         assert len(set(hashes.values())) == 1 and hashes[1] != place.plain, hashes
         decisions = [place.metrics(f"{assignment}_{name}", "guardian") for name in (1, 2, 4, "stopped", "recomputed")]
@@ -111,14 +107,10 @@ def test_of_option(family):
     def the_prior_as_an_option_keeps_the_hash(place):
         settings = [*runs.FAMILIES.get(family, []), "rpa.prior=on", "rpa.warm_steps=6", "model.dropout=0.1", "train.steps=10",
                     "guardian.enabled=true", "validation.every=4", "validation.max_tokens=256", "game.lengths=16,32", "game.every=4"]
-        name, hashes = f"option_{family}", {}
-        for ranks in (1, 2, 4):
-            runs.must(runs.train(place.config(f"{name}_{ranks}"), *settings, ranks=ranks))
-            hashes[ranks] = runs.state_hash(place.run_directory(f"{name}_{ranks}"))
-        config = place.config(f"{name}_stopped")
-        runs.must(runs.train(config, *settings, "train.stop_after=5", "model.recompute=true", ranks=2), code=75)
-        runs.must(runs.train(config, *settings, ranks=1))
-        hashes["stopped"] = runs.state_hash(place.run_directory(f"{name}_stopped"))
+        name = f"option_{family}"
+        hashes = runs.hashes_of_ranks(place, name, settings, ((5, 2),))
+        runs.must(runs.train(place.config(f"{name}_recomputed"), *settings, "model.recompute=true", ranks=2))
+        hashes["recomputed"] = runs.state_hash(place.run_directory(f"{name}_recomputed"))
         assert len(set(hashes.values())) == 1, hashes
         words = ["--data", place.data, "--context", "32", "--max-tokens", "256"]
         exported = place.path / f"exported_{name}"
@@ -155,5 +147,6 @@ def failures_show_in_the_metrics(place):
 if __name__ == "__main__":
     runs.main([controllers_that_are_off_leave_a_plain_run, test_of("global"), test_of("per_rank"), averages_do_not_touch_training,
                killed_run_ends_the_same, scripted_temperature_keeps_the_hash_and_nudges,
-               *[test_of_option(family) for family in ("transformer", "serial", "fused", "amor")], guardian_may_come_later_and_starts_afresh, eval_of_a_checkpoint_and_its_export_equal_the_validation,
+               *[test_of_option(family) for family in ("transformer", "serial", "fused", "amor")],
+               guardian_may_come_later_and_starts_afresh, eval_of_a_checkpoint_and_its_export_equal_the_validation,
                failures_show_in_the_metrics])

@@ -158,6 +158,21 @@ def train_words(config, *settings):
     return words
 
 
+def hashes_of_ranks(place, name, settings, stops):
+    """State hashes of one run, NAME_RANKS on 1, 2 and 4 ranks and NAME_stopped with a stop after each (step, ranks) of `stops`
+    that then ends on one rank."""
+    hashes = {}
+    for ranks in (1, 2, 4):
+        must(train(place.config(f"{name}_{ranks}"), *settings, ranks=ranks))
+        hashes[ranks] = state_hash(place.run_directory(f"{name}_{ranks}"))
+    config = place.config(f"{name}_stopped")
+    for step, ranks in stops:
+        must(train(config, *settings, f"train.stop_after={step}", ranks=ranks), code=75)
+    must(train(config, *settings, ranks=1))
+    hashes["stopped"] = state_hash(place.run_directory(f"{name}_stopped"))
+    return hashes
+
+
 def state_hash(directory):
     output = must(run(["hash", directory])).stdout
     found = re.findall(r"\b[0-9a-f]{32}\b", output)
