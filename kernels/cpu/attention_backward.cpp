@@ -71,7 +71,7 @@ void query_gradients(BackwardTile<T>& tile, const QueryTile& queries, const KeyT
     if (rows == 0) continue;
     const int64_t count = std::min(rows, keys.count);  // further rows have no factors, and nothing of them is kept
     const bool biased = tile.prior.rank > 0;
-    const bool clipped = biased && put_prior<true>(tile.probabilities, tile.prior, group, keys.first, count);
+    const bool clipped = biased && put_prior_and_tell(tile.probabilities, tile.prior, group, keys.first, count);
     for (int64_t key = 0; key < rows; key += kRows) {
       (biased ? multiply<Into::kAdd, T>
               : multiply<Into::kOverwrite, T>)(tile.probabilities + key * kTile + group, kTile, tile.keys + key * width,

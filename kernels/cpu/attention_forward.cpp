@@ -68,7 +68,7 @@ void attend(ForwardTile<T>& tile, const QueryTile& queries, const KeyTile& keys,
     const int64_t seen = keys.seen_by(queries, group_end - 1);
     if (seen == 0) continue;
     const bool biased = tile.prior.rank > 0;
-    if (biased) put_prior<false>(tile.scores, tile.prior, group, keys.first, seen);
+    if (biased) put_prior(tile.scores, tile.prior, group, group_end - group, keys.first, seen);
     for (int64_t key = 0; key < seen; key += kRows)
       (biased ? multiply<Into::kAdd, T>
               : multiply<Into::kOverwrite, T>)(tile.scores + key * kTile + group, kTile, tile.keys + key * width, width,

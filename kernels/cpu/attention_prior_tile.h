@@ -2,6 +2,7 @@
 // keys, added to the scores, and its gradient summed over keys.
 #pragma once
 
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/cpu/attention_tile.h"
@@ -84,34 +85,45 @@ struct PriorRegisters {
   V clip(V bias) const { return simd::min(high, simd::max(low, bias)); }  // NaN stays NaN
 };
 
-template <int64_t kRank, bool kTell, typename T>
-[[gnu::noinline]] bool put_prior_of_rank(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key,
-                                         int64_t keys) {
+template <int64_t kRank, int64_t kCount, bool kTell, typename T>
+[[gnu::noinline]] bool put_vectors(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key,
+                                   int64_t keys) {
   using V = simd::Vec<T>;
-  const PriorRegisters<kRank, kVectors, T> registers(prior, query);
-  V clipped{};
+  using Bits = typename simd::VectorOf<T>::bits;
+  const PriorRegisters<kRank, kCount, T> registers(prior, query);
+  Bits changed{};
   const T* key = prior.key + first_key * (kRank + 1);
   scores += query;
   for (int64_t i = 0; i < keys; ++i, key += kRank + 1, scores += kTile) {
-    V bias[kVectors];
+    V bias[kCount];
     registers.unclipped(bias, key);
 #pragma GCC unroll 8
-    for (int64_t v = 0; v < kVectors; ++v) {
-      T* const at = scores + v * simd::kWidth<T>;
+    for (int64_t v = 0; v < kCount; ++v) {
       const V kept = registers.clip(bias[v]);
-      simd::store<T>(at, kept);
-      if constexpr (kTell) clipped = kept == bias[v] ? clipped : simd::broadcast(T(1));
+      simd::store<T>(scores + v * simd::kWidth<T>, kept);
+      if constexpr (kTell) changed |= reinterpret_cast<Bits>(kept) ^ reinterpret_cast<Bits>(bias[v]);
     }
   }
-  return kTell && simd::max_lane(clipped) > 0;
+  const Bits none{};
+  return kTell && std::memcmp(&changed, &none, sizeof(none)) != 0;
 }
 
-/// scores [key][kTile] = bias, for kColumns queries from `query` on and `keys` keys from position `first_key` on. Says
-/// whether any bias was clipped, if asked (kTell; else false).
-template <bool kTell, typename T>
-bool put_prior(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key, int64_t keys) {
+/// scores [key][kTile] = bias, for `count` <= kColumns queries from `query` on and `keys` keys from position
+/// `first_key` on.
+template <typename T>
+void put_prior(T* scores, const PriorTile<T>& prior, int64_t query, int64_t count, int64_t first_key, int64_t keys) {
+  with_rank(prior.rank, [&](auto rank) {
+    if (count <= simd::kWidth<T>)  // decoding
+      put_vectors<rank, 1, false>(scores, prior, query, first_key, keys);
+    else
+      put_vectors<rank, kVectors, false>(scores, prior, query, first_key, keys);
+  });
+}
+/// The same for kColumns queries; was any bias clipped?
+template <typename T>
+bool put_prior_and_tell(T* scores, const PriorTile<T>& prior, int64_t query, int64_t first_key, int64_t keys) {
   return with_rank(prior.rank,
-                   [&](auto rank) { return put_prior_of_rank<rank, kTell>(scores, prior, query, first_key, keys); });
+                   [&](auto rank) { return put_vectors<rank, kVectors, true>(scores, prior, query, first_key, keys); });
 }
 
 /// Adds to the totals of kColumns queries from `query` on what `keys` keys from position `first_key` on give; dscores
