@@ -173,7 +173,7 @@ def training_case(detach):
 def evaluation_case():
     """Three experts, prior and gates from stored means."""
     model, (ids, starts, targets) = make_model(moe_experts=3), model_batch()
-    mean = torch.softmax(counted([MODEL["n_layer"], MODEL_LENGTH, MODEL["regimes"]], 31, 4.0), dim=-1).float().double()
+    mean = torch.softmax(counted([MODEL["n_layer"], MODEL_LENGTH, MODEL["regimes"]], 34, 4.0), dim=-1).float().double()
     phi = length_prior.basis(MODEL_LENGTH, MODEL["regimes"])
     projection = torch.stack([length_prior.alignment(layer, phi, 0.7, 6, True) for layer in mean]).float().double()
     logits, _ = model(ids, starts, (mean, projection))
