@@ -82,6 +82,7 @@ void restore_prior(LanguageModel& model, const std::optional<PriorState>& state,
 
 void copy_prior(LanguageModel& model, const LanguageModel& source) {
   if (!model.prior_memory() || !source.prior_memory()) return;
+  if (model.config().has_prior() && !source.config().has_prior()) return;
   PriorMemory& memory = *model.prior_memory();
   memory.clear();
   for (const auto& [length, theirs] : source.prior_memory()->entries()) {

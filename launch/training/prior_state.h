@@ -32,7 +32,8 @@ std::vector<TensorSlice> prior_slices(const LanguageModel& model);
 /// The way back, the tensors from `checkpoint`. user_error naming it when model and checkpoint do not both have
 /// memberships, or in other numbers.
 void restore_prior(LanguageModel& model, const std::optional<PriorState>& state, const CheckpointReader& checkpoint);
-/// The entries of another model's memory, for a run that starts from its weights; the control stays as it is.
+/// The entries of another model's memory, for a run that starts from its weights; the control stays as it is. None for
+/// a model with the prior from one without: alignments that were never made would weigh as much as those to come.
 void copy_prior(LanguageModel& model, const LanguageModel& source);
 
 }  // namespace longhaul

@@ -111,5 +111,29 @@ TEST(CopyPrior, TakesEntriesNotTheControlAndSharesNoMemory) {
   EXPECT_EQ(source->prior_memory()->entries().at(5).alignment.to_vector<double>(), before);
 }
 
+TEST(CopyPrior, AMemoryWithoutAlignmentsIsNoStartForAPrior) {
+  const auto model_of = [](const char* prior) {
+    ModelConfig config;
+    config.family = "fuzzy_transformer";
+    config.vocab_size = 9;
+    config.context_length = 4;
+    config.n_layer = 1;
+    config.d_model = 8;
+    config.n_head = 2;
+    config.rpa.prior = prior;
+    return make_model(config, 1, DType::f32);
+  };
+  const auto lengths_after = [&](const char* ours, const char* theirs) {
+    const auto model = model_of(ours), source = model_of(theirs);
+    source->prior_memory()->entry(4).updates = 5;
+    copy_prior(*model, *source);
+    return model->prior_memory()->entries().size();
+  };
+  EXPECT_EQ(lengths_after("on", "on"), 1u);
+  EXPECT_EQ(lengths_after("off", "off"), 1u);
+  EXPECT_EQ(lengths_after("off", "on"), 1u);
+  EXPECT_EQ(lengths_after("on", "off"), 0u);
+}
+
 }  // namespace
 }  // namespace longhaul
