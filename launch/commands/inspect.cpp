@@ -46,7 +46,9 @@ std::vector<int64_t> lengths_of(const LanguageModel& model) {
 
 void draw_prior_of(const Arguments& arguments) {
   if (arguments.operands().size() != 1) throw user_error("longhaul inspect --prior: expected one run or checkpoint");
-  const TrainedModel trained = load_trained_model(arguments.operands()[0], arguments.text("weights", "raw"));
+  const std::string& path = arguments.operands()[0];
+  if (!is_checkpoint_path(path)) throw user_error("{}: neither a run nor a checkpoint; --prior draws those", path);
+  const TrainedModel trained = load_trained_model(path, arguments.text("weights", "raw"));
   std::vector<int64_t> lengths = lengths_of(*trained.model);
   if (arguments.has("length")) lengths = {arguments.integer("length", 0, 1)};
   const auto files = write_prior_pictures(*trained.model, lengths, arguments.text("prior"));

@@ -13,9 +13,11 @@
 namespace longhaul {
 namespace {
 
+constexpr const char* kWeights[] = {"raw", "ema", "swa", "best"};
+
 /// A column of the tables, over the seeds of a rung.
 struct Column {
-  std::string weights;  ///< raw or best
+  std::string weights;  ///< raw, ema, swa or best
   int64_t length = 0;
 };
 
@@ -138,13 +140,14 @@ std::string ablation_markdown(const AblationResults& results) {
   std::string text = fmt::format(
       "Validation cross-entropy (nats per token) after {} steps of {} tokens, {} parameters, mean ± sample deviation "
       "over {} seed(s).\n\n"
-      "| rung | raw weights | best weights | which | tokens/s |\n|---|---|---|---|---|\n",
+      "| rung | raw | ema | swa | best | which | tokens/s |\n|---|---|---|---|---|---|---|\n",
       results.steps, results.tokens_per_step, results.parameters, results.rungs.front().size());
   for (size_t rung = 0; rung < results.rungs.size(); ++rung) {
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", ablation_rungs()[rung].title,
-                        cell(final_score(results, rung, {"raw", results.context}), 4),
-                        cell(final_score(results, rung, {"best", results.context}), 4), best_of(results, rung),
-                        cell(speed_of(results, rung), 0));
+    text += fmt::format("| {} |", ablation_rungs()[rung].title);
+    for (const char* weights : kWeights) {
+      text += fmt::format(" {} |", cell(final_score(results, rung, {weights, results.context}), 4));
+    }
+    text += fmt::format(" {} | {} |\n", best_of(results, rung), cell(speed_of(results, rung), 0));
   }
   return text + length_table(results);
 }
@@ -155,7 +158,7 @@ std::string ablation_csv(const AblationResults& results) {
       "steps,tokens,parameters\n";
   for (size_t rung = 0; rung < results.rungs.size(); ++rung) {
     const SampleStatistics speed = speed_of(results, rung);
-    for (const char* weights : {"raw", "best"}) {
+    for (const char* weights : kWeights) {
       for (const int64_t length : lengths_of(results)) {
         const auto score = final_score(results, rung, {weights, length});
         if (!score) continue;

@@ -70,6 +70,8 @@ def prior_is_drawn_for_every_layer_and_length(place):
     assert len(list((place.path / "longer").iterdir())) == 2
     refused = runs.must(runs.run(["inspect", place.out / "swa-seed1", "--length", "8"]), code=2)
     assert "belongs to --prior" in refused.stderr, refused.stderr
+    refused = runs.must(runs.run(["inspect", place.path, "--prior", pictures]), code=2)
+    assert "neither a run nor a checkpoint" in refused.stderr, refused.stderr
 
 
 def again_nothing_is_trained(place):
