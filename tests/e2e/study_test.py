@@ -4,6 +4,7 @@
 import csv
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 import xml.etree.ElementTree
@@ -88,9 +89,10 @@ def again_nothing_is_trained(place):
 
 def interrupted(place, out, number, moment):
     """Starts the study and sends the signal once `moment` exists; the exit code."""
-    process = runs.start(words(place, out))
+    process = runs.start(words(place, out), stdout=subprocess.DEVNULL)
     began = time.monotonic()
-    while not moment.exists() and process.poll() is None and time.monotonic() - began < 100:
+    while not moment.exists() and process.poll() is None:
+        assert time.monotonic() - began < 60, f"{moment} does not come"
         time.sleep(0.002)
     runs.kill(process.pid, number)
     process.communicate(timeout=60)

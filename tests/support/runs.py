@@ -132,8 +132,9 @@ def run(arguments, ranks=0, timeout=120, **options):
                           timeout=timeout, **options)
 
 
-def start(arguments, ranks=0):
-    return subprocess.Popen(command_line(arguments, ranks), env=ENVIRONMENT, text=True, stdout=subprocess.PIPE,
+def start(arguments, ranks=0, stdout=subprocess.PIPE):
+    """A pipe that nobody reads holds the program up once 64 KiB are in it: give another stdout to one that says more."""
+    return subprocess.Popen(command_line(arguments, ranks), env=ENVIRONMENT, text=True, stdout=stdout,
                             stderr=subprocess.PIPE, start_new_session=True)
 
 
