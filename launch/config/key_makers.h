@@ -50,91 +50,71 @@ const char* section_name() {
   if constexpr (std::is_same_v<decltype(Section), MetricsConfig Configuration::*>) return "metrics";
 }
 
-template <auto Section, auto Field>
-ConfigKey integer(const char* name, int64_t least, const char* help, int64_t most = kMostInteger) {
+/// parse(key, text) gives a value of the field, show(value) its text.
+template <auto Section, auto Field, typename Parse, typename Show>
+ConfigKey row(const char* name, const std::string& type, const char* help, Parse parse, Show show) {
   const std::string key = std::string(section_name<Section>()) + "." + name;
-  const std::string type = most == kMostInteger ? fmt::format("whole number >= {}", least)
-                                                : fmt::format("whole number in [{}, {}]", least, most);
   return {section_name<Section>(),
           name,
           type,
           help,
           false,
-          [=](Configuration& c, const std::string& value) {
-            section_of<Section>(c).*Field = parse_integer(key, value, least, most);
-          },
-          [](const Configuration& c) { return std::to_string(section_of<Section>(c).*Field); }};
+          [=](Configuration& c, const std::string& text) { section_of<Section>(c).*Field = parse(key, text); },
+          [=](const Configuration& c) { return show(section_of<Section>(c).*Field); }};
+}
+
+template <auto Section, auto Field>
+ConfigKey integer(const char* name, int64_t least, const char* help, int64_t most = kMostInteger) {
+  const std::string type = most == kMostInteger ? fmt::format("whole number >= {}", least)
+                                                : fmt::format("whole number in [{}, {}]", least, most);
+  return row<Section, Field>(
+      name, type, help,
+      [=](const std::string& key, const std::string& text) { return parse_integer(key, text, least, most); },
+      [](int64_t value) { return std::to_string(value); });
 }
 
 template <auto Section, auto Field>
 ConfigKey number(const char* name, KeyRange range, const char* help) {
-  const std::string key = std::string(section_name<Section>()) + "." + name;
   const std::string type = range.most == kMostNumber
                                ? fmt::format("number >= {}", number_text(range.least))
                                : fmt::format("number in [{}, {}]", number_text(range.least), number_text(range.most));
-  return {section_name<Section>(),
-          name,
-          type,
-          help,
-          false,
-          [=](Configuration& c, const std::string& value) {
-            section_of<Section>(c).*Field = parse_number(key, value, range.least, range.most);
-          },
-          [](const Configuration& c) { return number_text(section_of<Section>(c).*Field); }};
+  return row<Section, Field>(
+      name, type, help,
+      [=](const std::string& key, const std::string& text) { return parse_number(key, text, range.least, range.most); },
+      number_text);
 }
 
 template <auto Section, auto Field>
 ConfigKey boolean(const char* name, const char* help) {
-  const std::string key = std::string(section_name<Section>()) + "." + name;
-  return {
-      section_name<Section>(),
-      name,
-      "true or false",
-      help,
-      false,
-      [=](Configuration& c, const std::string& value) { section_of<Section>(c).*Field = parse_boolean(key, value); },
-      [](const Configuration& c) { return std::string(section_of<Section>(c).*Field ? "true" : "false"); }};
+  return row<Section, Field>(name, "true or false", help, parse_boolean,
+                             [](bool value) { return std::string(value ? "true" : "false"); });
 }
 
 template <auto Section, auto Field>
 ConfigKey text(const char* name, const char* help) {
-  return {section_name<Section>(),
-          name,
-          "text",
-          help,
-          false,
-          [](Configuration& c, const std::string& value) { section_of<Section>(c).*Field = value; },
-          [](const Configuration& c) { return section_of<Section>(c).*Field; }};
+  return row<Section, Field>(
+      name, "text", help, [](const std::string&, const std::string& text) { return text; },
+      [](const std::string& value) { return value; });
 }
 
 template <auto Section, auto Field>
 ConfigKey choice(const char* name, const std::vector<std::string>& choices, const char* help) {
-  const std::string key = std::string(section_name<Section>()) + "." + name;
   std::string type;
   for (const std::string& item : choices) type += (type.empty() ? "" : " or ") + item;
-  return {section_name<Section>(),
-          name,
-          type,
-          help,
-          false,
-          [=](Configuration& c, const std::string& value) {
-            section_of<Section>(c).*Field = parse_choice(key, value, choices);
-          },
-          [](const Configuration& c) { return section_of<Section>(c).*Field; }};
+  return row<Section, Field>(
+      name, type, help,
+      [=](const std::string& key, const std::string& text) { return parse_choice(key, text, choices); },
+      [](const std::string& value) { return value; });
 }
 
 template <auto Section, auto Field>
 ConfigKey seed_key(const char* help) {
-  const std::string key = std::string(section_name<Section>()) + ".seed";
-  return {section_name<Section>(),
-          "seed",
-          "whole number >= 0",
-          help,
-          false,
-          [=](Configuration& c, const std::string& value) {
-            section_of<Section>(c).*Field = static_cast<uint64_t>(parse_integer(key, value, 0));
-          },
-          [](const Configuration& c) { return std::to_string(section_of<Section>(c).*Field); }};
+  return row<Section, Field>(
+      "seed", "whole number >= 0", help,
+      [](const std::string& key, const std::string& text) {
+        return static_cast<uint64_t>(parse_integer(key, text, 0));
+      },
+      [](uint64_t value) { return std::to_string(value); });
 }
 
 }  // namespace longhaul
