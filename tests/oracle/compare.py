@@ -256,6 +256,7 @@ def compare_training(compare, name, imported, model, model_section, data, slots=
     single_optimizer = reference_optimizer(single) if delta else None
     loss_difference = norm_difference = single_difference = 0.0
     gates = []
+    model.nearest = float("inf")
     for step, line in enumerate(metrics):
         samples = [sample for sample in stream if sample["step"] == step]
         loss, norm = reference_step(model, optimizer, samples, line["learning_rate"])
@@ -271,7 +272,8 @@ def compare_training(compare, name, imported, model, model_section, data, slots=
                    max(NORM_TOLERANCE, ROUNDING_FACTOR * single_difference))
     if gates:
         fired = sum(rate for rate, _ in gates) / len(gates)
-        compare.report(f"{name}: fire rates of every step and block (mean {fired:.3f})", max(abs(a - b) for a, b in gates), 1e-12)
+        compare.report(f"{name}: fire rates of every step and block (mean {fired:.3f}, nearest entropy {model.nearest:.0e} "
+                       "from its threshold)", max(abs(a - b) for a, b in gates), 1e-12)
     out = compare.work / f"{name}-trained"
     compare.longhaul("export", "--run", compare.work / f"{name}-run", "--out", out)
     compare_trained(compare, name, model, out)
@@ -370,9 +372,13 @@ def compare_transformers(compare, data):
         compare.section(f"{name}: training", compare_training, compare, name, name, model, section, data)
 
 
+# Of the first weights, where those of seed 2 bring an entropy within 1e-7 of its threshold: f32 cannot decide that one.
+SEEDS = {"amor-gdn-3-classic": 3}
+
+
 def compare_references(compare, data):
     for name, sizes in reference_sizes().items():
-        torch.manual_seed(2)
+        torch.manual_seed(SEEDS.get(name, 2))
         model = tiny_models.make_reference(sizes).double()
         if is_amor(model):
             tiny_models.spread_gates(model, [DOCUMENTS[2]])

@@ -62,6 +62,7 @@ def make_amor(sizes):
         def __init__(self):
             super().__init__(sizes)
             self.sizes = sizes
+            self.nearest = math.inf
             width, blocks = sizes["d_model"], sizes["gate"]["blocks"]
             self.embed = nn.Embedding(sizes["vocab_size"], width)
             self.norm_f, self.final_norm = make_norm(sizes), make_norm(sizes)
@@ -82,7 +83,8 @@ def make_amor(sizes):
         def forward(self, documents, valid=None, update="none"):
             """Logits of every document. In training `valid` marks the tokens whose entropies count and update tells the
             order: "before" this pass compares, "after" (statistics change at the end), "none" at evaluation. self.record
-            keeps (entropies, fired) of every block and document."""
+            keeps (entropies, fired) of every block and document, self.nearest the least distance so far of an entropy from
+            its threshold: near 1e-7 and below, single precision may decide otherwise."""
             h = [self.backbone(self.embed(ids)) for ids in documents]
             if sizes["gate"]["mode"] == "classic":
                 h = [self.norm_f(x) for x in h]
@@ -95,6 +97,7 @@ def make_amor(sizes):
                 if update == "before":
                     block.gate.update(counted)
                 fired = [e > block.gate.threshold() for e in entropies]
+                self.nearest = min([self.nearest] + [(e - block.gate.threshold()).abs().min().item() for e in entropies])
                 if update == "after":
                     block.gate.update(counted)
                 h = [x + f[:, None] * block.update(y) for x, y, f in zip(h, u, fired)]
