@@ -139,8 +139,7 @@ std::unique_ptr<DecodeState> AmorModel::make_decode_state(int64_t sequences, int
   auto states = std::make_unique<AmorState>(sequences, max_length, config_.gate.blocks);
   stack_->append_states(*states, sequences, max_length);
   for (size_t block = 0; block < blocks_.size(); ++block) {
-    const FrozenLayer frozen =
-        freeze(length_aware_[block], prior_memory_.get(), max_length, activation_dtype(parameters_.dtype()));
+    const FrozenLayer frozen = length_aware_[block].freeze(max_length, activation_dtype(parameters_.dtype()));
     states->append(blocks_[block].make_state(sequences, max_length, frozen.factors));
   }
   return states;

@@ -90,8 +90,7 @@ std::unique_ptr<DecodeState> DecoderModel::make_decode_state(int64_t sequences, 
   const DType dtype = activation_dtype(parameters_.dtype());
   auto state =
       std::make_unique<DecoderState>(config_.n_layer, sequences, max_length, config_.n_kv_head * head_size(), dtype);
-  for (const LengthAwareLayer& layer : length_aware_)
-    state->frozen.push_back(freeze(layer, prior_memory_.get(), max_length, dtype));
+  for (const LengthAwareLayer& layer : length_aware_) state->frozen.push_back(layer.freeze(max_length, dtype));
   return state;
 }
 

@@ -161,11 +161,11 @@ LengthAwareRun frozen_run(const Tensor& memberships, const Tensor& positions) {
   return run;
 }
 
-FrozenLayer freeze(const LengthAwareLayer& layer, const PriorMemory* memory, int64_t max_length, DType dtype) {
-  if (!layer.has_memberships()) return {};
-  const int64_t length = memory->decoding_length(max_length);
-  FrozenLayer frozen{layer.frozen_memberships(length, dtype), {}};
-  if (layer.prior_has_begun()) frozen.factors = ops::PriorFactors(layer.frozen_prior(length, dtype), max_length, dtype);
+FrozenLayer LengthAwareLayer::freeze(int64_t max_length, DType dtype) const {
+  if (!has_memberships()) return {};
+  const int64_t length = memory_->decoding_length(max_length);
+  FrozenLayer frozen{frozen_memberships(length, dtype), {}};
+  if (prior_has_begun()) frozen.factors = ops::PriorFactors(frozen_prior(length, dtype), max_length, dtype);
   return frozen;
 }
 

@@ -33,6 +33,12 @@ struct LengthAwareRun {
   }
 };
 
+/// One layer's share of what a decode state keeps from its first token to its last.
+struct FrozenLayer {
+  Tensor memberships;         ///< [T, R]; undefined for a layer without any
+  ops::PriorFactors factors;  ///< of rank 0 without a prior that has begun
+};
+
 class LengthAwareLayer {
  public:
   /// No memberships: run() gives an empty run.
@@ -43,8 +49,6 @@ class LengthAwareLayer {
                    const PriorMemory* memory);
 
   bool has_memberships() const { return memory_ != nullptr; }
-  /// False as long as the warm-in makes it add zeros, unless it also divides the scores.
-  bool prior_has_begun() const;
 
   /// For the layer's input x [B * T, d]. In training it records the layer in context.priors, and adds the floor of the
   /// memberships' entropy to context.penalty.
@@ -53,10 +57,14 @@ class LengthAwareLayer {
   /// Of training, per token: "memberships". In evaluation there are none to compute.
   std::vector<LayerFlops> flops() const;
 
-  ops::LengthPrior frozen_prior(int64_t length, DType dtype) const;
-  Tensor frozen_memberships(int64_t length, DType dtype) const { return memory_->memberships(index_, length, dtype); }
+  /// For decoding tokens at positions below max_length (PriorMemory::decoding_length).
+  FrozenLayer freeze(int64_t max_length, DType dtype) const;
 
  private:
+  /// False as long as the warm-in makes it add zeros, unless it also divides the scores.
+  bool prior_has_begun() const;
+  ops::LengthPrior frozen_prior(int64_t length, DType dtype) const;
+  Tensor frozen_memberships(int64_t length, DType dtype) const { return memory_->memberships(index_, length, dtype); }
   LengthAwareRun training_run(ForwardContext& context, const Variable& x) const;
   Variable memberships(ForwardContext& context, const Variable& x) const;
   void penalise(ForwardContext& context, const Variable& memberships) const;
@@ -78,14 +86,5 @@ std::vector<Variable> prior_slopes(const ParameterStore& store);
 
 /// A run, without a prior, of tokens at `positions` (i32) of rows with frozen memberships [T, R].
 LengthAwareRun frozen_run(const Tensor& memberships, const Tensor& positions);
-
-/// One layer's share of what a decode state keeps from its first token to its last.
-struct FrozenLayer {
-  Tensor memberships;         ///< [T, R]; undefined for a layer without any
-  ops::PriorFactors factors;  ///< of rank 0 without a prior that has begun
-};
-
-/// For tokens at positions below max_length (PriorMemory::decoding_length).
-FrozenLayer freeze(const LengthAwareLayer& layer, const PriorMemory* memory, int64_t max_length, DType dtype);
 
 }  // namespace longhaul

@@ -106,7 +106,7 @@ Variable MixerStack::forward(ForwardContext& context, Variable x) const {
 
 void MixerStack::append_states(MixerStates& states, int64_t sequences, int64_t max_length) const {
   for (const Layer& layer : layers_) {
-    const FrozenLayer frozen = freeze(layer.length_aware, memory_, max_length, dtype_);
+    const FrozenLayer frozen = layer.length_aware.freeze(max_length, dtype_);
     states.append(layer.mixer->make_state(sequences, max_length, frozen.factors));
   }
 }

@@ -5,23 +5,15 @@
 #include "launch/interop/huggingface.h"
 #include "tests/core/error_check.h"
 #include "tests/core/io/temporary_directory.h"
+#include "tests/core/models/model_testing.h"
 
 namespace longhaul {
 namespace {
 
 ModelConfig tiny(const std::string& family) {
-  ModelConfig config;
-  config.family = family;
-  config.vocab_size = 13;
+  ModelConfig config = testing::tiny_config(family == "fuzzy_transformer" ? "fuzzy_moe" : "rpa");
   config.context_length = 8;
-  config.n_layer = 2;
-  config.d_model = 8;
-  config.n_head = 2;
-  config.d_ff = 10;
-  config.rpa.prior = "on";
-  config.rpa.regimes = 3;
   config.rpa.mix = 0.25;
-  if (family == "fuzzy_transformer") config.moe_experts = 2;
   return config;
 }
 

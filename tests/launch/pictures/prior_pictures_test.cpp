@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/models/length_aware_layer.h"
+#include "tests/core/models/model_testing.h"
 #include "tests/data/data_test_support.h"
 #include "tests/kernels/attention_prior_oracle.h"
 
@@ -35,22 +36,10 @@ TEST(PriorBias, IsTheMatrixOfTheDefinition) {
   }
 }
 
-ModelConfig tiny(const std::string& family) {
-  ModelConfig config;
-  config.family = family;
-  config.vocab_size = 11;
-  config.context_length = 16;
-  config.n_layer = 2;
-  config.d_model = 8;
-  config.n_head = 2;
-  return config;
-}
-
 TEST(PriorSlopes, AreThoseOfTheLayersInOrder) {
-  for (const std::string family : {"fuzzy_transformer", "amor"}) {
-    ModelConfig config = tiny(family);
+  for (const std::string family : {"fuzzy", "amor"}) {
+    ModelConfig config = testing::tiny_config(family);
     config.rpa.prior = "on";
-    config.mixer_head_size = config.state_size = 4;
     const auto model = make_model(config, 1);
     const std::vector<Variable> slopes = prior_slopes(model->parameters());
     ASSERT_EQ(slopes.size(), static_cast<size_t>(model->prior_memory()->options().layers)) << family;
@@ -61,29 +50,29 @@ TEST(PriorSlopes, AreThoseOfTheLayersInOrder) {
 
 TEST(PriorPictures, AreOneFilePerLayerAndLength) {
   const TemporaryDirectory directory;
-  const auto model = make_model(tiny("fuzzy_transformer"), 1);
+  const auto model = make_model(testing::tiny_config("fuzzy"), 1);
   model->prior_memory()->set_control({.temperature = 0.7, .warm = 1});
   const auto files = write_prior_pictures(*model, {8, 16}, directory / "pictures");
   ASSERT_EQ(files.size(), 4u);
   EXPECT_EQ(files[1], directory / "pictures" / "length-8-layer-01.svg");
   const std::string picture = read_file(files[3]);
-  EXPECT_THAT(picture, testing::HasSubstr("layer 1, rows of 16 tokens"));
-  EXPECT_THAT(picture, testing::HasSubstr("bias that attention adds"));
-  EXPECT_THAT(picture, testing::HasSubstr("mean memberships"));
-  EXPECT_THAT(picture, testing::Not(testing::HasSubstr("nan")));
+  EXPECT_THAT(picture, ::testing::HasSubstr("layer 1, rows of 16 tokens"));
+  EXPECT_THAT(picture, ::testing::HasSubstr("bias that attention adds"));
+  EXPECT_THAT(picture, ::testing::HasSubstr("mean memberships"));
+  EXPECT_THAT(picture, ::testing::Not(::testing::HasSubstr("nan")));
 }
 
 TEST(PriorPictures, WithoutAPriorShowMembershipsAloneAndWithoutThoseNothing) {
   const TemporaryDirectory directory;
-  ModelConfig config = tiny("fuzzy_transformer");
+  ModelConfig config = testing::tiny_config("fuzzy");
   config.rpa.prior = "off";
   const auto files = write_prior_pictures(*make_model(config, 1), {16}, directory.path());
   const std::string picture = read_file(files.at(0));
-  EXPECT_THAT(picture, testing::Not(testing::HasSubstr("bias")));
-  EXPECT_THAT(picture, testing::HasSubstr("mean memberships"));
-  const auto plain = make_model(tiny("transformer"), 1);
+  EXPECT_THAT(picture, ::testing::Not(::testing::HasSubstr("bias")));
+  EXPECT_THAT(picture, ::testing::HasSubstr("mean memberships"));
+  const auto plain = make_model(testing::tiny_config("transformer"), 1);
   EXPECT_THAT(user_error_of([&] { write_prior_pictures(*plain, {16}, directory.path()); }),
-              testing::HasSubstr("family transformer has no memberships"));
+              ::testing::HasSubstr("family transformer has no memberships"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "launch/training/training_state.h"
 #include "tests/core/error_check.h"
+#include "tests/core/models/model_testing.h"
 #include "tests/launch/training/prior_testing.h"
 #include "tests/parallel/checkpoint_fixture.h"
 
@@ -113,13 +114,7 @@ TEST(CopyPrior, TakesEntriesNotTheControlAndSharesNoMemory) {
 
 TEST(CopyPrior, AMemoryWithoutAlignmentsIsNoStartForAPrior) {
   const auto model_of = [](const char* prior) {
-    ModelConfig config;
-    config.family = "fuzzy_transformer";
-    config.vocab_size = 9;
-    config.context_length = 4;
-    config.n_layer = 1;
-    config.d_model = 8;
-    config.n_head = 2;
+    ModelConfig config = testing::tiny_config("fuzzy");
     config.rpa.prior = prior;
     return make_model(config, 1, DType::f32);
   };
